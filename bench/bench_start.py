@@ -6,6 +6,9 @@ records of 512 bytes, 28 of which differ between ranks, as in real jobs. Bytes a
 calls that send and receive. They do not depend on the load of the machine; the time does, and
 includes all ranks on the cores of this machine.
 
+The tree alone, without address records and without the control overlay, runs with up to 98,304
+ranks: thousands of nodes in each process (tests/boot/prog_tree.c).
+
 The growth of a value is its factor for twice the ranks, from the smallest to the largest number of
 ranks.
 
@@ -31,6 +34,10 @@ RANKS_PER_PROCESS = 128
 RANKS_PER_HOST = 8
 RECORD_BYTES = 512
 RECEIVED_REACH, GROWTH_REACH = 65536, 2.1
+TREE_RANKS = (6144, 12288, 24576, 49152, 98304)
+TREE_RANKS_PER_PROCESS = 2048   # some 10,000 descriptors
+TREE_S_REACH, TREE_MEMORY_MB_REACH = 60, 16e3   # of the largest
+TREE_EXPONENT_REACH = 1.1
 PROCESSES_S = 300       # limit of one start
 
 # name of the row, processes, compared with, target
@@ -57,18 +64,38 @@ def add_options(parser):
         default=3,
         help="runs of each number of ranks; the median counts (default 3)",
     )
-    parser.add_argument("--quick", action="store_true", help="one run of each, up to 256 ranks")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="one run of each, up to 256 ranks, and 6144 of the tree",
+    )
+    parser.add_argument(
+        "--tree-ranks",
+        default=",".join(map(str, TREE_RANKS)),
+        metavar="LIST",
+        help="numbers of ranks of the tree alone (default %(default)s)",
+    )
     quiet.add_option(parser)
 
 
-def numbers(options):
+def parse(option, text):
     try:
-        ranks = sorted({int(n) for n in options.ranks.split(",")})
+        ranks = sorted({int(n) for n in text.split(",")})
     except ValueError:
-        raise say.Problem(f"--ranks {options.ranks}: must be numbers, like 64,256") from None
+        raise say.Problem(f"{option} {text}: must be numbers, like 64,256") from None
     if ranks[0] < 2:
-        raise say.Problem(f"--ranks {options.ranks}: must be 2 or more")
+        raise say.Problem(f"{option} {text}: must be 2 or more")
+    return ranks
+
+
+def numbers(options):
+    ranks = parse("--ranks", options.ranks)
     return [n for n in ranks if n <= 256] if options.quick else ranks
+
+
+def tree_numbers(options):
+    ranks = parse("--tree-ranks", options.tree_ranks)
+    return [n for n in ranks if n <= 6144] if options.quick else ranks
 
 
 def names(n):
@@ -93,23 +120,58 @@ def listing(options):
     ]
     if len(ranks) > 1:
         every += [(what, GROWTH_REACH) for what in growth_names(ranks)]
+    every += [(what, reach) for what, reach, _ in tree_values(tree_numbers(options))]
     every += [(what, reach) for what, _, _, reach in processes_of(options)]
     for what, reach in every:
         if re.search(options.only, what):
             yield f"{what}  reach {reach}"
 
 
-def measure(program, n):
-    processes = max(2, math.ceil(n / RANKS_PER_PROCESS))
+def tree_values(ranks):
+    """Of each row of the tree: its name, its target, and its value as a function of the medians."""
+    for n in ranks:
+        last = n == TREE_RANKS[-1]
+        rows = (
+            ("time", "seconds", TREE_S_REACH if last else None),
+            ("bytes that a rank receives", "received_max", RECEIVED_REACH),
+            ("bytes of the busiest process", "busiest_bytes", None),
+            ("memory", "memory_mb", TREE_MEMORY_MB_REACH if last else None),
+        )
+        for what, key, reach in rows:
+            yield f"tree of {n} ranks: {what}", reach, lambda found, n=n, key=key: found[n][key]
+    first, last = ranks[0], ranks[-1]
+    if first == last:
+        return
+    span, doublings = f"growth from {first} to {last} ranks of the tree", math.log2(last / first)
+    yield (
+        f"{span}: bytes of the busiest process",
+        GROWTH_REACH,
+        lambda found: (found[last]["busiest_bytes"] / found[first]["busiest_bytes"])
+        ** (1 / doublings),
+    )
+    yield (
+        f"{span}: exponent of the time",
+        TREE_EXPONENT_REACH,
+        lambda found: math.log2(found[last]["seconds"] / found[first]["seconds"]) / doublings,
+    )
+
+
+def tree_unit(what):
+    if what.startswith("growth"):
+        return "x"
+    return {"time": "s", "memory": "MB"}.get(what.split(": ")[1], "B")
+
+
+def measure(program, *arguments):
     done = subprocess.run(
-        [program, str(n), str(processes), str(RECORD_BYTES), str(RANKS_PER_HOST)],
+        [program, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     if done.returncode:
-        raise say.Problem(done.stderr.strip()[:300] or f"prog_start: exit status {done.returncode}")
+        raise say.Problem(done.stderr.strip()[:300] or f"{program}: exit status {done.returncode}")
     return json.loads(done.stdout)
 
 
@@ -241,25 +303,58 @@ def process_rows(options, tutti):
 def run(options):
     tutti = build.tutti(options.tutti)
     yield from rank_rows(options, tutti)
+    yield from tree_rows(options, tutti)
     yield from process_rows(options, str(tutti))
 
 
-def rank_rows(options, tutti):
-    ranks = numbers(options)
-    if not any(re.search(options.only, what) for n in ranks for what in (*names(n), *growth_names(ranks))):
-        return
-    program = Path(tutti).parent / "tests" / "boot" / "prog_start"
+def test_program(tutti, name):
+    program = Path(tutti).parent / "tests" / "boot" / name
     if not os.access(program, os.X_OK):
         raise say.Problem(
             f"{program} does not exist: build the tests (cmake --build --preset release)"
         )
+    return str(program)
+
+
+def tree_medians(options, program, ranks):
     medians = {}
+    for n in ranks:
+        found = []
+        for _ in range(1 if options.quick else options.runs):
+            with quiet.alone(options.lock):
+                processes = max(2, math.ceil(n / TREE_RANKS_PER_PROCESS))
+                found.append(measure(program, n, processes, RANKS_PER_HOST))
+        medians[n] = {key: statistics.median(one[key] for one in found) for key in found[0]}
+    return medians
+
+
+def tree_rows(options, tutti):
+    ranks = tree_numbers(options)
+    wanted = [one for one in tree_values(ranks) if re.search(options.only, one[0])]
+    if not wanted:
+        return
+    try:
+        medians = tree_medians(options, test_program(tutti, "prog_tree"), ranks)
+    except (say.Problem, subprocess.TimeoutExpired) as why:
+        yield from ({"what": what, "skipped": str(why)} for what, _, _ in wanted)
+        return
+    for what, reach, value in wanted:
+        yield row(what, [value(medians)], reach, tree_unit(what), "all ranks on this machine")
+
+
+def rank_rows(options, tutti):
+    ranks = numbers(options)
+    known = [*growth_names(ranks), *(name for n in ranks for name in names(n))]
+    if not any(re.search(options.only, what) for what in known):
+        return
+    program, medians = test_program(tutti, "prog_start"), {}
     for n in ranks:
         try:
             found = []
             for _ in range(1 if options.quick else options.runs):
                 with quiet.alone(options.lock):
-                    found.append(measure(str(program), n))
+                    processes = max(2, math.ceil(n / RANKS_PER_PROCESS))
+                    found.append(measure(program, n, processes, RECORD_BYTES, RANKS_PER_HOST))
         except (say.Problem, subprocess.TimeoutExpired) as why:
             yield from (
                 {"what": what, "skipped": str(why)}

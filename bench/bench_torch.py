@@ -77,6 +77,9 @@ TRAIN = {(kind, n): f"{kind.upper()} step, {n} ranks: time exposed to communicat
 TRAIN_REACH = {"ddp": 3, "fsdp2": 2}
 WAN = {"step": f"DDP step over {MBIT} Mbit/s, 8 bits",
        "loss": f"DDP over {MBIT} Mbit/s, 8 bits: difference of the loss after {WAN_STEPS} steps"}
+BOUNDS = {(8, "any"): "bound of all_reduce 8 B, 2 ranks", (8, "tcp"): "bound of all_reduce 8 B, "
+          "2 ranks, TCP", (128 * MIB, "any"): "bound of all_reduce 128 MiB, 2 ranks"}
+GROUPS_BOUND = "bound of the memory of groups, 4 ranks"
 NEW_GROUPS = {"time": f"{GROUPS} calls of new_group, 4 ranks",
               "memory": f"{GROUPS} calls of new_group, 4 ranks: memory"}
 
@@ -87,10 +90,16 @@ def add_options(parser):
                              "build/torch/bin/python)")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each case (default 7)")
     parser.add_argument("--tutti", metavar="PATH", help="the command (default build/release/tutti)")
+    parser.add_argument("--bounds", action="store_true",
+                        help="measure what a backend that does nothing would reach, in place of "
+                             "the other rows")
 
 
-def names():
+def names(options):
     """(what, reach) of all rows, in their order."""
+    if options.bounds:
+        yield from ((what, None) for what in (*BOUNDS.values(), GROUPS_BOUND))
+        return
     for some in sets():
         yield from ((call.what, call.reach) for call in some.calls)
         if some.mean:
@@ -102,7 +111,7 @@ def names():
 
 
 def listing(options):
-    for what, reach in names():
+    for what, reach in names(options):
         if wanted(options, what):
             yield what + (f"  reach {reach}" if reach else "")
 
@@ -191,12 +200,12 @@ def calls(options, some):
                "better": "higher", "against": "Gloo", "samples": {}}
 
 
-def c_call_us(options):
+def c_call_us(options, nbytes=8, environment=None):
     """The C call, in place, as the torch layer makes it."""
     argv = [str(build.tutti(options.tutti)), "perf", "allreduce", "-n", "2", "--json", "--in-place",
-            "--min", "8", "--max", "8"]
+            "--min", str(nbytes), "--max", str(nbytes)]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=60, check=False)
+                          timeout=60, check=False, env={**os.environ, **(environment or {})})
     if done.returncode:
         raise say.Problem(f"tutti perf failed: {done.stderr.strip()[-300:]}")
     return next(row["time_us"] for row in map(json.loads, done.stdout.splitlines())
@@ -220,6 +229,40 @@ def layer(options):
            "better": "lower", "against": "fake and the C call",
            "spread": [round(min(beyond), 3), round(max(beyond), 3)], "rounds": len(beyond),
            "samples": turns}
+
+
+def call_bound(options, gloo, fake, nbytes, wire):
+    """Gloo's time over that of PyTorch alone and the C call."""
+    call = Call("all_reduce", nbytes, 2, wire, None)
+    iters = {group: iters_of(group, call) for group in (gloo, fake)}
+    turns = {"gloo us": [], "fake us": [], "C us": []}
+    for number in range(options.rounds):
+        for group in turned([gloo, fake], number):
+            turns[f"{group.name} us"].append(call_turn(group, call, iters[group]))
+        turns["C us"].append(c_call_us(options, nbytes, TCP if wire == "tcp" else None))
+    ratios = [g / (f + c) for g, f, c in zip(*turns.values())]
+    return {"what": BOUNDS[nbytes, wire], "value": round(statistics.median(ratios), 3),
+            "reach": None, "unit": "x", "better": "higher", "against": "Gloo",
+            "spread": [round(min(ratios), 3), round(max(ratios), 3)], "rounds": len(ratios),
+            "samples": turns}
+
+
+def groups_bytes(options, name):
+    with Group(options.python, name, 4) as group:
+        return sum(answer["bytes"] for answer in group.command(do="groups", count=GROUPS))
+
+
+def bounds(options):
+    chosen = [key for key, what in BOUNDS.items() if wanted(options, what)]
+    if chosen:
+        with Group(options.python, "gloo", 2) as gloo, Group(options.python, "fake", 2) as fake:
+            for nbytes, wire in chosen:
+                yield call_bound(options, gloo, fake, nbytes, wire)
+    if wanted(options, GROUPS_BOUND):
+        nbytes = {name: groups_bytes(options, name) for name in ("gloo", "fake", "tutti")}
+        yield {"what": GROUPS_BOUND, "value": round(nbytes["gloo"] / nbytes["fake"], 3),
+               "reach": None, "unit": "x", "better": "higher", "against": "Gloo",
+               "samples": {f"{name} bytes": [n] for name, n in nbytes.items()}}
 
 
 def exposed_us(group, kind, steps):
@@ -310,10 +353,13 @@ def run(options):
     if options.rounds < 1:
         raise say.Problem(f"--rounds {options.rounds}: at least one is needed")
     if not os.access(options.python, os.X_OK):
-        for what, _ in names():
+        for what, _ in names(options):
             if wanted(options, what):
                 yield {"what": what,
                        "skipped": f"no {options.python}: run scripts/install-torch.sh"}
+        return
+    if options.bounds:
+        yield from bounds(options)
         return
     for some in sets():
         yield from calls(options, some)

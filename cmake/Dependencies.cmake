@@ -10,7 +10,7 @@
 #                            and its coordinator (secure)
 #   SQLite     required      the coordinator's journal (coordinator)
 #   libmicrohttpd required   the coordinator's status page and metrics (coordinator)
-#   libcurl    optional      a journal in etcd, over its JSON gateway (coordinator)
+#   libcurl    optional      a journal, and rank 0's address, in etcd, over its JSON gateway
 #   libibverbs optional      RDMA devices (wire)
 #   libfabric  optional      headers only: EFA, Slingshot, Omni-Path and other providers
 #                            (src/wire/ofi/ofi_library.c)
@@ -31,7 +31,7 @@
 
 option(TUTTI_VERBS "RDMA devices, if libibverbs is found" ON)
 option(TUTTI_OFI "Providers of libfabric, if its headers are found" ON)
-option(TUTTI_ETCD "Journals in etcd, if libcurl is found" ON)
+option(TUTTI_ETCD "Journals and rendezvous in etcd, if libcurl is found" ON)
 option(TUTTI_PMIX "Start-up by PMIx, if its headers are found" ON)
 
 # Finds a pkg-config module as <prefix>_FOUND, unless `enabled` is off.
@@ -79,9 +79,9 @@ tutti_find_optional(curl TUTTI_ETCD libcurl)
 if(curl_FOUND)
     list(APPEND TUTTI_LIBRARIES ${curl_LIBRARIES})
     string(APPEND TUTTI_PC_LIBS " -lcurl")
-    message(STATUS "libcurl ${curl_VERSION}: a coordinator may keep its journal in etcd")
+    message(STATUS "libcurl ${curl_VERSION}: journals and rendezvous may be in etcd")
 else()
-    message(STATUS "libcurl not found, or TUTTI_ETCD is off: a coordinator keeps its journal in a file, not in etcd")
+    message(STATUS "no libcurl, or TUTTI_ETCD is off: journals and rendezvous cannot be in etcd")
 endif()
 
 # Headers only: the launcher's library is loaded when a rank starts under it.

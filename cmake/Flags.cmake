@@ -34,7 +34,8 @@ if(whole)
 endif()
 
 add_library(tutti_flags INTERFACE)
-target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
+target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE
+    $<$<NOT:$<BOOL:${TUTTI_TRACE}>>:TT_WITHOUT_TRACE>)
 target_compile_options(tutti_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wvla -Wundef
     -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-format-nonliteral -Wimplicit-fallthrough -Wdate-time

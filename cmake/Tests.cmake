@@ -19,7 +19,9 @@
 #
 # A test over many similar cases runs a share of them in `make test`, another share in each turn,
 # and all of them in `make test-long`: programs by unit_draw, unit_has_turn or unit_share
-# (tests/support/unit.h), scripts by of_turn (tests/support/share.py). Their ctest label is "long".
+# (tests/support/unit.h), scripts by of_turn (tests/support/share.py). Of other scripts of the
+# slowest folders, half of the cases run (halved_scripts, below). The ctest label of all these is
+# "long".
 #
 # Tests must pass while others run beside them. The limit is TUTTI_TEST_TIMEOUT_S; tests that take
 # more than a few seconds are listed in tests/seconds.txt. Scripts find the build in TUTTI_BUILD_DIR
@@ -87,10 +89,15 @@ if(TUTTI_SANITIZE MATCHES thread)
         COMPILE_OPTIONS -fno-sanitize=thread)
 endif()
 
-# Labels the test "long" if its file uses shares. over_all_ways, in tests/cluster/windows.c, uses a
-# share of the ways.
+# Files that use shares contain this. over_all_ways, in tests/cluster/windows.c, uses a share of the
+# ways.
+set(share_pattern "unit_draw\\(|unit_has_turn\\(|unit_share\\(|over_all_ways\\(|import .*(of_turn|share)")
+# Scripts of these folders that have no shares of their own run half of their cases in `make test`.
+set(halved_scripts cluster coordinator tools)
+
+# Labels the test "long" if its file uses shares.
 function(tutti_label_long test source)
-    file(STRINGS ${source} found LIMIT_COUNT 1 REGEX "unit_draw\\(|unit_has_turn\\(|unit_share\\(|over_all_ways\\(|import .*(of_turn|share)")
+    file(STRINGS ${source} found LIMIT_COUNT 1 REGEX "${share_pattern}")
     if(found)
         set_property(TEST ${test} APPEND PROPERTY LABELS long)
     endif()
@@ -230,6 +237,7 @@ function(tutti_add_script_tests)
         endif()
         get_filename_component(file ${script} NAME_WE)
         string(REGEX REPLACE "^test_" "" name ${file})
+        set(halved FALSE)
         if(script MATCHES "\\.py$")
             if(NOT Python3_FOUND)
                 message(FATAL_ERROR "${script} needs Python 3")
@@ -237,6 +245,12 @@ function(tutti_add_script_tests)
             set(interpreter ${Python3_EXECUTABLE})
             if(TUTTI_SANITIZE)
                 list(APPEND interpreter ${tests_dir}/support/turns.py 4)
+            elseif(folder IN_LIST halved_scripts)
+                file(STRINGS ${script} own_shares LIMIT_COUNT 1 REGEX "${share_pattern}")
+                if(NOT own_shares)
+                    list(APPEND interpreter ${tests_dir}/support/turns.py share)
+                    set(halved TRUE)
+                endif()
             endif()
         else()
             set(interpreter bash)
@@ -244,6 +258,13 @@ function(tutti_add_script_tests)
         add_test(NAME ${folder}.${name} COMMAND ${interpreter} ${script})
         tutti_test_properties(${folder}.${name} ${folder})
         tutti_label_long(${folder}.${name} ${script})
+        if(halved)
+            set_property(TEST ${folder}.${name} APPEND PROPERTY LABELS long)
+        endif()
+        if(name MATCHES "^torch")       # each rank imports PyTorch
+            math(EXPR torch_timeout_s "3 * ${TUTTI_TEST_TIMEOUT_S}")
+            set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT ${torch_timeout_s})
+        endif()
         # not for fuzzers: libFuzzer uses this status for failures
         set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77)
     endforeach()
@@ -377,6 +398,19 @@ foreach(folder ${folders})
         tutti_add_c_tests(${folder})
     endif()
 endforeach()
+# The example of a transport passes the conformance tests over a network that loses packets.
+if("wire" IN_LIST folders AND NOT TUTTI_ROOMS)
+    add_executable(wire_test_conformance_udp
+        tests/wire/test_conformance.c examples/transport/udp.c)
+    set_target_properties(wire_test_conformance_udp PROPERTIES
+        OUTPUT_NAME test_conformance_udp RUNTIME_OUTPUT_DIRECTORY tests/wire)
+    target_compile_definitions(wire_test_conformance_udp PRIVATE
+        TUTTI_TEST_WIRE=tt_wire_udp UDP_DROP_EVERY=251)
+    target_link_libraries(wire_test_conformance_udp PRIVATE tests_wire tests_support)
+    add_test(NAME wire.conformance_udp COMMAND wire_test_conformance_udp)
+    tutti_test_properties(wire.conformance_udp wire)
+    set_tests_properties(wire.conformance_udp PROPERTIES SKIP_RETURN_CODE 77)
+endif()
 if("emu" IN_LIST folders)
     target_link_libraries(tests_emu PUBLIC tutti_emu_cudart tutti_emu_cuda)
 endif()

@@ -16,7 +16,7 @@ pkg-config      | build | finds libraries
 libssl-dev      | build | HMAC-SHA256 at start-up (libcrypto), TLS 1.3 (libssl)
 libsqlite3-dev  | build | journal of the coordinator
 libmicrohttpd-dev | build | status page and metrics of the coordinator
-libcurl4-openssl-dev | build | journal of the coordinator in etcd (optional)
+libcurl4-openssl-dev | build | journal of the coordinator, and rendezvous, in etcd (optional)
 libjson-c-dev   | build | machine descriptions, plans, JSON output of the tutti command
 libhwloc-dev    | build | location of cores, NICs and GPUs
 libibverbs-dev  | build | InfiniBand and RoCE devices (optional)
@@ -34,7 +34,7 @@ openmpi-bin     | test  | Open MPI as a launcher
 mpich           | test  | MPICH as a launcher
 iproute2        | test  | network namespaces as test hosts
 chromium-headless-shell | ci | browser for the status page of the coordinator (98 MB with dependencies)
-etcd-server     | ci    | etcd, for a journal that coordinators share
+etcd-server     | ci    | etcd, for a journal that coordinators share, and for rendezvous
 slurmctld       | ci    | controller of Slurm (3 MB with dependencies)
 slurmd          | ci    | node daemon of Slurm
 slurm-client    | ci    | srun as a launcher

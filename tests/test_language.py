@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The texts that a user meets are plain English, in lines of at most 100 columns.
+"""The texts for users are plain English, in lines of at most 100 columns.
 
 Checked: the lines of all sources; README.md, docs/*.md, bench/*.md, python/README.md,
-include/tutti/*.h, the help of every command, and the string literals of errors and log lines in
-src, tools and shim. Words that must not occur stand in WORDS, with the word to use instead. In
-README.md a sentence has at most 25 words.
+include/tutti/*.h, the help of every command, and all string literals of src, tools, shim and
+python: errors, log lines, tables of texts, and docstrings. Words that must not occur are in WORDS,
+with the word to use instead. In README.md a sentence has at most 25 words.
 
-Folders that are not clean yet stand in ALLOWED with their number of findings. That number may only
+Folders that are not clean yet are in ALLOWED with their number of findings. That number may only
 fall: one more finding fails the test, and so does an entry whose folder is clean or missing."""
 
+import ast
 import os
 import re
 import subprocess
@@ -36,7 +37,9 @@ WORDS = [
     (r"(?<![\w-])(wants?|wanted)\b", "needs, requests"),
     (r"(?<![\w-])(says?|said)\b", "reports, states, sets"),
     (r"(?<![\w-])(asks?|asked|asking)\b", "queries, requests"),
-    (r"\bknows\b", "has, supports, stores"),
+    (r"\b(know|knows|knew)\b", "has, supports, stores, can detect"),
+    # targets of measurements are met; machines are not
+    (r"(?<!\bare )\b(meet|meets|met)\b(?! their targets)(?! \d)", "connects, exchanges addresses"),
     (r"\b(telling|saying|meeting)\b", "logging, reporting; start-up, rendezvous"),
     (r"\bwho(ever)? "
      r"(is|are|was|were|has|had|does|did|comes|came|calls|asks|reaches|waits|wants|lives)\b",
@@ -96,7 +99,6 @@ LONG_LINES = {
     "shim": 37,
     "src": 107,
     "tests": 230,
-    "tools": 5,
 }
 
 # Names of functions whose string arguments are errors or log lines.
@@ -104,6 +106,10 @@ CALL = re.compile(r"\b(tt_fail\w*|tt_log|tt_context_fail\w*|tt_stream_fail|tt_\w
                   r"tool_failed|"
                   r"argp_error|argp_failure|say|refuse\w*|refused|complain|fprintf)\s*\(")
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+# Functions that record an error, and the form of its text: "what failed: cause (hint)".
+FAIL = re.compile(r"\b(tt_fail|tt_fail_errno)\s*\(")
+FORM_WORDS = 4          # shorter texts are compositions, such as "%s: %s"
+OUT_OF = re.compile(r"\bout of [a-z ]+ for\b")         # a cause that needs no colon
 
 
 def words_in(text, where):
@@ -173,22 +179,82 @@ def blanked(match):
     return '"' + "x" * (len(match.group(0)) - 2) + '"'
 
 
-def messages_of(source):
-    """The text of each error or log line in a C file: its string literals, joined; (line number,
-    text)."""
+def calls_of(source, pattern):
+    """The calls of functions in a C file whose names match; (line number, name, arguments)."""
     plain = re.sub(r"'(\\.|[^'\\])'", lambda m: "0" * len(m.group(0)), source)
     plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), plain,
                    flags=re.DOTALL)
     blank = STRING.sub(blanked, plain)
-    for match in CALL.finditer(blank):
-        end = end_of_call(blank, match.end())
-        arguments = plain[match.end():end]
-        if match.group(1) == "fprintf" and not arguments.lstrip().startswith("stderr"):
+    for match in pattern.finditer(blank):
+        arguments = plain[match.end():end_of_call(blank, match.end())]
+        yield (plain.count("\n", 0, match.start()) + 1, match.group(1),
+               re.sub(r'"\s*(PRI\w+)\s*"', "d", arguments))
+
+
+def messages_of(source):
+    """The text of each error or log line in a C file: its string literals, joined; (line number,
+    text)."""
+    for line, name, arguments in calls_of(source, CALL):
+        if name == "fprintf" and not arguments.lstrip().startswith("stderr"):
             continue
-        literals = STRING.findall(re.sub(r'"\s*(PRI\w+)\s*"', "d", arguments))
+        literals = STRING.findall(arguments)
         if literals:
-            yield (plain.count("\n", 0, match.start()) + 1,
-                   " ".join(literals).replace("\\n", " ").replace('\\"', '"'))
+            yield line, " ".join(literals).replace("\\n", " ").replace('\\"', '"')
+
+
+def errors_of(source):
+    """The format of each recorded error in a C file; (line number, function, text). Macros between
+    its literals are omitted."""
+    for line, name, arguments in calls_of(source, FAIL):
+        first = re.search(rf"{STRING.pattern}(?:\s*(?:\w+\s*)?{STRING.pattern})*", arguments)
+        if first:
+            yield line, name, "".join(STRING.findall(first.group(0))).replace('\\"', '"')
+
+
+def form_of(name, text):
+    """What differs from "what failed: cause (hint)"; tt_fail_errno appends the cause itself."""
+    before_hint = re.sub(r"\s*\((?:[^()]|\([^()]*\))*\)$", "", text)
+    if name == "tt_fail" and ": " not in text and len(text.split()) >= FORM_WORDS \
+            and not OUT_OF.search(text):
+        yield "no cause after a colon"
+    if re.search(r"[^.]\.$", text):
+        yield "a full stop at the end"
+    if re.search(r"\bhint:|\b[Tt]ry\b", before_hint):
+        yield "a hint that is not in parentheses at the end"
+
+
+def literals_of(source):
+    """The text of each string literal in a C or C++ file, with adjacent ones joined; (line number,
+    text). Without includes, and without single words, which are keys and names."""
+    plain = re.sub(r"'(\\.|[^'\\])'", lambda m: "0" * len(m.group(0)), source)
+    plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), plain,
+                   flags=re.DOTALL)
+    plain = re.sub(r"^#include.*$", "", plain, flags=re.MULTILINE)
+    plain = re.sub(r'"\s*(PRI\w+)\s*"', "d", plain)
+    for match in re.finditer(rf"{STRING.pattern}(?:\s*{STRING.pattern})*", plain):
+        text = "".join(STRING.findall(match.group(0))).replace("\\n", " ").replace('\\"', '"')
+        if " " in text:
+            yield plain.count("\n", 0, match.start()) + 1, text
+
+
+def python_literals_of(source):
+    """The same for a Python file; docstrings are the help of calls."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def all_literals():
+    """(file and line, text) of all string literals that a user may read."""
+    for top in ("src", "shim", "tools", "python"):
+        for path in sorted((ROOT / top).rglob("*")):
+            parts = path.relative_to(ROOT).parts
+            if "build" in parts or path.suffix not in {".c", ".h", ".cpp", ".hpp", ".cc", ".py"}:
+                continue
+            of = python_literals_of if path.suffix == ".py" else literals_of
+            for line, text in of(path.read_text()):
+                # None is a value of Python
+                yield f"{'/'.join(parts)}:{line}", re.sub(r"\bNone\b", "NULL", text)
 
 
 def rooms():
@@ -292,6 +358,25 @@ class Language(unittest.TestCase):
                 self.check_allowed(room, findings_of_errors(room))
         self.assertGreater(seen, 800)
 
+    def test_errors_have_one_form(self):
+        found = []
+        seen = 0
+        for room in rooms():
+            for path in sorted((ROOT / room).rglob("*.[ch]")):
+                for line, name, text in errors_of(path.read_text()):
+                    seen += 1
+                    found += [f'{path.relative_to(ROOT)}:{line}: {why}: "{text}"'
+                              for why in form_of(name, text)]
+        self.assertGreater(seen, 800)
+        self.check(found)
+
+    def test_string_literals_are_plain(self):
+        literals = list(all_literals())
+        self.assertGreater(len(literals), 4000)
+        for top in ("src", "shim", "tools", "python"):
+            self.assertGreater(sum(where.startswith(top) for where, _ in literals), 100, top)
+        self.check(finding for where, text in literals for finding in words_in(text, where))
+
     def test_sources_have_short_lines(self):
         found = {}
         seen = 0
@@ -338,6 +423,26 @@ class Language(unittest.TestCase):
                 'f("a"), n);\n')
         self.assertEqual([(line, "asks for" in text) for line, text in messages_of(call)],
                          [(2, True)])
+        self.assertEqual(list(errors_of(call)),
+                         [(2, "tt_fail", "rank %u (%s) asks for %d bytes")])
+        for name, text, n in (("tt_fail", "rank %u (%s) asks for %d bytes", 1),
+                              ("tt_fail", "rank %u: %s", 0),
+                              ("tt_fail", "out of memory for %u names of hosts", 0),
+                              ("tt_fail_errno", "cannot open the file %s", 0),
+                              ("tt_fail_errno", "cannot open the file %s.", 1),
+                              ("tt_fail", "cannot open %s: busy (try again, or (b) stop)", 0),
+                              ("tt_fail", "cannot open %s: busy; try again", 1),
+                              ("tt_fail", "%s: unknown name %.80s...", 0)):
+            self.assertEqual(len(list(form_of(name, text))), n, text)
+        table = ('#include "a b"\nstatic const char *const why[] = {\n    [ONE] = "it knows "\n'
+                 '            "nobody", /* "a c" */ [TWO] = "key" };\n')
+        self.assertEqual(list(literals_of(table)), [(3, "it knows nobody")])
+        self.assertEqual(list(python_literals_of('f(x, "a", \n  f"it knows {x}")')),
+                         [(2, "it knows ")])
+        for text, n in (("ranks meet at a server", 1), ("ranks that met", 1), ("117 are met", 0),
+                        ("all rows meet their targets", 0), ("it does not know it", 1),
+                        ("unknown, known", 0)):
+            self.assertEqual(len(list(words_in(text, "x"))), n, text)
 
 
 if __name__ == "__main__":

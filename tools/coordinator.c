@@ -1,5 +1,4 @@
 /* tutti coordinator: decides the membership of an elastic run. */
-#include <argp.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -16,6 +15,7 @@
 #include "coordinator/listen.h"
 #include "coordinator/web.h"
 #include "tools/failed.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "secure/security.h"
 #include "tools/tool.h"
@@ -36,137 +36,81 @@ struct options {
     char journal_default[PATH_MAX];
 };
 
-enum {
-    OPT_STORE = 256,
-    OPT_STORE_PLAIN,
-    OPT_HTTP,
-    OPT_TOKEN_FILE,
-    OPT_CERT,
-    OPT_KEY,
-    OPT_CA,
-    OPT_INSECURE,
-    OPT_LEASE,
-    OPT_GRACE,
-    OPT_MEMBERS
-};
+static void take_listen(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
 
-static const struct argp_option argp_options[] = {
-    { "run", 'r', "NAME", 0,
+    if (o->conf.nlisten == LISTEN_MAX)
+        argp_error(state, "too many addresses: --listen %s (the maximum is %d)", arg, LISTEN_MAX);
+    o->listen[o->conf.nlisten++] = arg;
+}
+
+static void take_lease(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->conf.lease_ns = option_number(state, "--lease", arg, 10, LEASE_MS_MAX) * TT_MS;
+}
+
+static void take_grace(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->conf.grace_ns = option_number(state, "--grace", arg, 1, LEASE_MS_MAX) * TT_MS;
+}
+
+static const struct option_row option_rows[] = {
+    { "run", 'r', "NAME", 0, OPTION_TEXT(struct options, conf.run),
       "name of the run; members of other runs are rejected (default: the variable TUTTI_RUN, else "
-      "\"tutti\")",
-      0 },
-    { "listen", 'l', "HOST:PORT", 0,
+      "\"tutti\")" },
+    { "listen", 'l', "HOST:PORT", 0, OPTION_CALL(take_listen),
       "address at which members connect; may be repeated. \":PORT\" selects all addresses of this "
-      "host, port 0 a free port (default " DEFAULT_LISTEN ")",
-      0 },
-    { "journal", 'j', "FILE", 0,
+      "host, port 0 a free port (default " DEFAULT_LISTEN ")" },
+    { "journal", 'j', "FILE", 0, OPTION_TEXT(struct options, journal),
       "file that keeps the state of the run across restarts of this process (default NAME.journal "
       "in "
       "the current directory); \"" NO_JOURNAL
-      "\": keep no state, so that the run ends with this process",
-      0 },
-    { "store", OPT_STORE, "URL", 0,
+      "\": keep no state, so that the run ends with this process" },
+    { "store", 0, "URL", 0, OPTION_TEXT(struct options, store),
       "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. If several "
       "coordinators use the same store, one is the leader; the others stand by, and one of them "
-      "takes over when the leader fails",
-      0 },
-    { "store-plain", OPT_STORE_PLAIN, NULL, 0,
-      "allow unencrypted connections to etcd servers on other hosts", 0 },
-    { "http", OPT_HTTP, "HOST:PORT", 0,
+      "takes over when the leader fails" },
+    { "store-plain", 0, NULL, 0, OPTION_FLAG(struct options, store_plain),
+      "allow unencrypted connections to etcd servers on other hosts" },
+    { "http", 0, "HOST:PORT", 0, OPTION_TEXT(struct options, http),
       "serve the status of the run at this address, without access control: a web page, "
-      "/status.json, and /metrics for Prometheus",
-      0 },
-    { NULL, 0, NULL, 0,
+      "/status.json, and /metrics for Prometheus" },
+    { NULL, 0, NULL, 1, { 0 },
       "Access control (required if other hosts can connect: --token-file, or --cert with --key and "
-      "--ca, or --insecure):",
-      1 },
-    { "token-file", OPT_TOKEN_FILE, "FILE", 0,
+      "--ca, or --insecure):" },
+    { "token-file", 0, "FILE", 1, OPTION_TEXT(struct options, token_file),
       "accept members that present the token on the first line of FILE (default: as set by the "
-      "variables TUTTI_SECURITY and TUTTI_TOKEN)",
-      1 },
-    { "cert", OPT_CERT, "FILE", 0,
+      "variables TUTTI_SECURITY and TUTTI_TOKEN)" },
+    { "cert", 0, "FILE", 1, OPTION_TEXT(struct options, conf.secure.certificate),
       "certificate of this coordinator (PEM). With --key and --ca, members must present a "
       "certificate "
-      "signed by the CA",
-      1 },
-    { "key", OPT_KEY, "FILE", 0, "private key of this coordinator's certificate (PEM)", 1 },
-    { "ca", OPT_CA, "FILE", 0, "certificate of the certificate authority, CA (PEM)", 1 },
-    { "insecure", OPT_INSECURE, NULL, 0,
-      "accept any process, over unencrypted, unauthenticated connections", 1 },
-    { NULL, 0, NULL, 0, "Limits:", 2 },
-    { "lease", OPT_LEASE, "MS", 0,
-      "a member that sends nothing for MS milliseconds is declared lost (default 1000)", 2 },
-    { "grace", OPT_GRACE, "MS", 0,
+      "signed by the CA" },
+    { "key", 0, "FILE", 1, OPTION_TEXT(struct options, conf.secure.key),
+      "private key of this coordinator's certificate (PEM)" },
+    { "ca", 0, "FILE", 1, OPTION_TEXT(struct options, conf.secure.authority),
+      "certificate of the certificate authority, CA (PEM)" },
+    { "insecure", 0, NULL, 1, OPTION_FLAG(struct options, conf.insecure),
+      "accept any process, over unencrypted, unauthenticated connections" },
+    { NULL, 0, NULL, 2, { 0 },
+      "Limits:" },
+    { "lease", 0, "MS", 2, OPTION_CALL(take_lease),
+      "a member that sends nothing for MS milliseconds is declared lost (default 1000)" },
+    { "grace", 0, "MS", 2, OPTION_CALL(take_grace),
       "a member whose connection ended may reconnect within MS milliseconds (default: a "
-      "quarter of the lease, at most 250)",
-      2 },
-    { "members", OPT_MEMBERS, "N", 0,
-      "maximum number of members, including newcomers (default 4096)", 2 },
+      "quarter of the lease, at most 250)" },
+    { "members", 0, "N", 2,
+      OPTION_INTEGER(struct options, conf.members_max, 1, TT_ELASTIC_MEMBERS_MAX),
+      "maximum number of members, including newcomers (default 4096)" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case 'r':
-        o->conf.run = arg;
-        return 0;
-    case 'l':
-        if (o->conf.nlisten == LISTEN_MAX)
-            argp_error(state, "too many addresses: --listen %s (the maximum is %d)", arg,
-                       LISTEN_MAX);
-        o->listen[o->conf.nlisten++] = arg;
-        return 0;
-    case 'j':
-        o->journal = arg;
-        return 0;
-    case OPT_STORE:
-        o->store = arg;
-        return 0;
-    case OPT_STORE_PLAIN:
-        o->store_plain = true;
-        return 0;
-    case OPT_HTTP:
-        o->http = arg;
-        return 0;
-    case OPT_TOKEN_FILE:
-        o->token_file = arg;
-        return 0;
-    case OPT_CERT:
-        o->conf.secure.certificate = arg;
-        return 0;
-    case OPT_KEY:
-        o->conf.secure.key = arg;
-        return 0;
-    case OPT_CA:
-        o->conf.secure.authority = arg;
-        return 0;
-    case OPT_INSECURE:
-        o->conf.insecure = true;
-        return 0;
-    case OPT_LEASE:
-        o->conf.lease_ns = option_number(state, "--lease", arg, 10, LEASE_MS_MAX) * TT_MS;
-        return 0;
-    case OPT_GRACE:
-        o->conf.grace_ns = option_number(state, "--grace", arg, 1, LEASE_MS_MAX) * TT_MS;
-        return 0;
-    case OPT_MEMBERS:
-        o->conf.members_max =
-            (uint32_t)option_number(state, "--members", arg, 1, TT_ELASTIC_MEMBERS_MAX);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\"", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
     .doc = "Runs the coordinator of an elastic run, which decides which processes are members.\v"
            "Members contact the coordinator when one of them joins, fails or leaves, but not "
            "during collectives. After a restart with the same journal, the run continues. The "
@@ -474,8 +418,7 @@ int tool_coordinator_main(int argc, char **argv)
     sigset_t ends;
     int signals, status;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-        return 1;
+    command_line_read(&command, &o, argc, argv);
     status = set_defaults(&o);
     if (status)
         return status;

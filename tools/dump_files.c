@@ -79,13 +79,39 @@ static bool add_directory(struct dump_files *f, const char *path, const char *wh
     return ok;
 }
 
-bool dump_files_find(struct dump_files *f, char **paths, uint32_t npaths, const char *who)
+static void take_paths(void *options, struct argp_state *state, char *arg)
 {
-    for (uint32_t i = 0; i < npaths; i++) {
-        struct stat info;
-        const bool is_folder = stat(paths[i], &info) == 0 && S_ISDIR(info.st_mode);
+    struct dump_paths *paths = options;
 
-        if (!(is_folder ? add_directory(f, paths[i], who) : add_file(f, "", paths[i], who)))
+    paths->n = command_line_rest(state, arg, &paths->list);
+}
+
+static void check_paths(void *options, struct argp_state *state)
+{
+    const struct dump_paths *paths = options;
+
+    if (paths->n == 0)
+        argp_error(state, "missing argument: the trace dumps, or their directory");
+}
+
+static const struct option_row option_rows[] = {
+    { "quiet", 'q', NULL, 0, OPTION_FLAG(struct dump_paths, quiet),
+      "print no progress on standard error" },
+    { 0 },
+};
+
+const struct command_line dump_paths_command_line = {
+    .rows = option_rows, .argument = take_paths, .check = check_paths,
+};
+
+bool dump_files_find(struct dump_files *f, const struct dump_paths *paths, const char *who)
+{
+    for (uint32_t i = 0; i < paths->n; i++) {
+        const char *path = paths->list[i];
+        struct stat info;
+        const bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+
+        if (!(is_folder ? add_directory(f, path, who) : add_file(f, "", path, who)))
             return false;
     }
     return true;

@@ -7,15 +7,26 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "analyze/dumps.h"
+#include "tools/command_line.h"
+
+/* Arguments and options of the commands that read dumps. */
+struct dump_paths {
+    char **list;            /* [n] files and directories, in argv */
+    uint32_t n;
+    bool quiet;             /* no progress is printed */
+};
+
+/* Rows of the command line that set a struct dump_paths. */
+extern const struct command_line dump_paths_command_line;
 
 struct dump_files {
     char **paths;
     size_t n, capacity;
 };
 
-/* Finds the dumps: each of paths[npaths] is a file, or a directory with files named
+/* Finds the dumps: each path is a file, or a directory with files named
  * tutti-trace.JOB.RANK.jsonl. False: reported. The caller calls dump_files_fini in any case. */
-bool dump_files_find(struct dump_files *f, char **paths, uint32_t npaths, const char *who);
+bool dump_files_find(struct dump_files *f, const struct dump_paths *paths, const char *who);
 void dump_files_fini(struct dump_files *f);
 /* Reads all dumps. Problems of single dumps are reported; quiet: no progress is printed. False:
  * reported; no dump could be read, or memory is exhausted. */

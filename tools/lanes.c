@@ -1,10 +1,10 @@
 /* tutti lanes: simulates the effect of limits on outstanding segments per lane on throughput and on
  * switch queues. */
-#include <argp.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "sim/lanes.h"
 #include "tools/tool.h"
@@ -22,50 +22,6 @@ struct options {
     enum tt_distance distance; /* use its limits; SELF: not given */
     bool bound;                /* --lanes, --segment, --window or --outstanding was given */
     bool described, json;
-};
-
-static const struct argp_option argp_options[] = {
-    { "lanes", 'l', "N", 0, "lanes per connection, 1 to 16 (default 16)", 0 },
-    { "outstanding", 'm', "LIST", 0,
-      "limits of outstanding segments per lane, each of which is simulated (default 1,2,4,8,16)",
-      0 },
-    { "window", 'w', "N", 0,
-      "maximum number of segments in flight on all lanes, a power of two up to 4096 (default: 8 "
-      "times the limit of all lanes)",
-      0 },
-    { "segment", 's', "SIZE", 0,
-      "segment size in bytes, with an optional K, M, G or T (default 128K)", 0 },
-    { "distance", 'D', "LEVEL", 0,
-      "use the lanes, segment size and limit that the verbs transport uses for a peer at this "
-      "distance: socket, host, rack, zone, building, fabric or wan",
-      0 },
-    { "described", 'T', NULL, 0,
-      "with --distance: compute its values from --nic and --latency, as if a topology description "
-      "(TUTTI_TOPO) had specified these",
-      0 },
-    { "told", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
-    { "senders", 'n', "N", 0, "senders, each connected to its own receiver (default 1)", 0 },
-    { "paths", 'p', "N", 0, "paths through the network, assigned to lanes round-robin (default 16)",
-      0 },
-    { "ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
-    { "slow-paths", 'k', "N", 0, "number of slow paths (default 1)", 0 },
-    { "slow-ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
-    { "slow", 'r', "LIST", 0, "rate of a slow path relative to the others (default 1,0.5,0.25)",
-      0 },
-    { "nic", 'g', "GBYTES/S", 0, "rate of a sender's NIC, GB/s (default 50)", 0 },
-    { "path-rate", 'y', "GBYTES/S", 0,
-      "rate of a path, GB/s (default: rate of all NICs / number of paths)", 0 },
-    { "way", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
-    { "latency", 'd', "US", 0, "one-way latency, us (default 5)", 0 },
-    { "bytes", 'b', "SIZE", 0, "bytes per message, with an optional K, M, G or T (default 16M)",
-      0 },
-    { "messages", 'c', "N", 0, "messages per sender (default 100)", 0 },
-    { "depth", 'q', "N", 0, "messages that a sender keeps posted (default 4)", 0 },
-    { "emptiest", 'e', NULL, 0,
-      "send each segment on the lane with the fewest outstanding bytes, instead of round-robin",
-      0 },
-    { "json", 'j', NULL, 0, "print one JSON document", 0 },
-    { 0 },
 };
 
 /* Reads numbers separated by commas. Returns their number. */
@@ -101,8 +57,9 @@ static void take_limits(struct options *o)
     o->noutstanding = 1;
 }
 
-static void check(struct argp_state *state, struct options *o)
+static void check_options(void *options, struct argp_state *state)
 {
+    struct options *o = options;
     struct tt_lanes_case *c = &o->base;
 
     if (o->described && o->distance == TT_NEAR_SELF)
@@ -120,90 +77,128 @@ static void check(struct argp_state *state, struct options *o)
         c->way_bytes_per_s = c->nic_bytes_per_s * c->senders / c->ways;
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_lanes(void *options, struct argp_state *state, char *arg)
 {
-    struct options *o = state->input;
-    struct tt_lanes_case *c = &o->base;
-    double numbers[LIST_MAX];
+    struct options *o = options;
 
-    switch (key) {
-    case 'l':
-        c->limits.lanes = (uint32_t)option_number(state, "--lanes", arg, 1, TT_DQPLB_LANES_MAX);
-        o->bound = true;
-        return 0;
-    case 'm':
-        o->noutstanding = list_of(state, "--outstanding", arg, 1, TT_DQPLB_WINDOW_MAX, numbers);
-        o->bound = true;
-        for (uint32_t i = 0; i < o->noutstanding; i++)
-            o->outstanding[i] = (uint32_t)numbers[i];
-        return 0;
-    case 'w':
-        c->limits.window = (uint32_t)option_number(state, "--window", arg, 1, TT_DQPLB_WINDOW_MAX);
-        o->bound = true;
-        return 0;
-    case 's':
-        c->limits.segment_bytes = option_size(state, "--segment", arg);
-        o->bound = true;
-        return 0;
-    case 'D':
-        if (!tt_distance_parse(arg, &o->distance) || o->distance == TT_NEAR_SELF)
-            argp_error(state,
-                       "--distance %s: unknown distance (socket, host, rack, zone, building, "
-                       "fabric or wan)",
-                       arg);
-        return 0;
-    case 'T':
-        o->described = true;
-        return 0;
-    case 'n':
-        c->senders = (uint32_t)option_number(state, "--senders", arg, 1, TT_LANES_SENDERS_MAX);
-        return 0;
-    case 'p':
-        c->ways = (uint32_t)option_number(state, "--paths", arg, 1, TT_LANES_WAYS_MAX);
-        return 0;
-    case 'k':
-        c->slow_ways = (uint32_t)option_number(state, "--slow-paths", arg, 0, TT_LANES_WAYS_MAX);
-        return 0;
-    case 'r':
-        o->nslow = list_of(state, "--slow", arg, 0.001, 1, o->slow);
-        return 0;
-    case 'g':
-        c->nic_bytes_per_s = 1e9 * option_real(state, "--nic", arg, 1e-3, 1e4);
-        return 0;
-    case 'y':
-        c->way_bytes_per_s = 1e9 * option_real(state, "--path-rate", arg, 1e-3, 1e6);
-        return 0;
-    case 'd':
-        c->latency_ns = (uint64_t)(1e3 * option_real(state, "--latency", arg, 0, 1e6));
-        return 0;
-    case 'b':
-        c->message_bytes = option_size(state, "--bytes", arg);
-        return 0;
-    case 'c':
-        c->messages = (uint32_t)option_number(state, "--messages", arg, 1, 1000000);
-        return 0;
-    case 'q':
-        c->depth = (uint32_t)option_number(state, "--depth", arg, 1, 1000000);
-        return 0;
-    case 'e':
-        c->choice = TT_DQPLB_EMPTIEST;
-        return 0;
-    case 'j':
-        o->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\"", arg);
-        return 0;
-    case ARGP_KEY_END:
-        check(state, o);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    o->base.limits.lanes = (uint32_t)option_number(state, "--lanes", arg, 1, TT_DQPLB_LANES_MAX);
+    o->bound = true;
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static void take_outstanding(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+    double numbers[LIST_MAX];
+
+    o->noutstanding = list_of(state, "--outstanding", arg, 1, TT_DQPLB_WINDOW_MAX, numbers);
+    o->bound = true;
+    for (uint32_t i = 0; i < o->noutstanding; i++)
+        o->outstanding[i] = (uint32_t)numbers[i];
+}
+
+static void take_window(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->base.limits.window = (uint32_t)option_number(state, "--window", arg, 1, TT_DQPLB_WINDOW_MAX);
+    o->bound = true;
+}
+
+static void take_segment(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->base.limits.segment_bytes = option_size(state, "--segment", arg);
+    o->bound = true;
+}
+
+static void take_distance(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    if (!tt_distance_parse(arg, &o->distance) || o->distance == TT_NEAR_SELF)
+        argp_error(state,
+                   "--distance %s: unknown distance (socket, host, rack, zone, building, "
+                   "fabric or wan)",
+                   arg);
+}
+
+static void take_slow(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->nslow = list_of(state, "--slow", arg, 0.001, 1, o->slow);
+}
+
+static void take_nic(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->base.nic_bytes_per_s = 1e9 * option_real(state, "--nic", arg, 1e-3, 1e4);
+}
+
+static void take_path_rate(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->base.way_bytes_per_s = 1e9 * option_real(state, "--path-rate", arg, 1e-3, 1e6);
+}
+
+static void take_latency(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->base.latency_ns = (uint64_t)(1e3 * option_real(state, "--latency", arg, 0, 1e6));
+}
+
+static const struct option_row option_rows[] = {
+    { "lanes", 'l', "N", 0, OPTION_CALL(take_lanes), "lanes per connection, 1 to 16 (default 16)" },
+    { "outstanding", 'm', "LIST", 0, OPTION_CALL(take_outstanding),
+      "simulate each of these limits of outstanding segments per lane (default 1,2,4,8,16)" },
+    { "window", 'w', "N", 0, OPTION_CALL(take_window),
+      "maximum number of segments in flight on all lanes, a power of two up to 4096 (default: 8 "
+      "times the limit of all lanes)" },
+    { "segment", 's', "SIZE", 0, OPTION_CALL(take_segment),
+      "segment size in bytes, with an optional K, M, G or T (default 128K)" },
+    { "distance", 'D', "LEVEL", 0, OPTION_CALL(take_distance),
+      "use the lanes, segment size and limit that the verbs transport uses for a peer at this "
+      "distance: socket, host, rack, zone, building, fabric or wan" },
+    { "described", 'T', NULL, 0, OPTION_FLAG(struct options, described),
+      "with --distance: compute its values from --nic and --latency, as if a topology description "
+      "(TUTTI_TOPO) had specified these" },
+    { "told", 0, NULL, 0, { 0 }, NULL },
+    { "senders", 'n', "N", 0, OPTION_INTEGER(struct options, base.senders, 1, TT_LANES_SENDERS_MAX),
+      "senders, each connected to its own receiver (default 1)" },
+    { "paths", 'p', "N", 0, OPTION_INTEGER(struct options, base.ways, 1, TT_LANES_WAYS_MAX),
+      "paths through the network, assigned to lanes round-robin (default 16)" },
+    { "ways", 0, NULL, 0, { 0 }, NULL },
+    { "slow-paths", 'k', "N", 0,
+      OPTION_INTEGER(struct options, base.slow_ways, 0, TT_LANES_WAYS_MAX),
+      "number of slow paths (default 1)" },
+    { "slow-ways", 0, NULL, 0, { 0 }, NULL },
+    { "slow", 'r', "LIST", 0, OPTION_CALL(take_slow),
+      "rate of a slow path relative to the others (default 1,0.5,0.25)" },
+    { "nic", 'g', "GBYTES/S", 0, OPTION_CALL(take_nic),
+      "rate of a sender's NIC, GB/s (default 50)" },
+    { "path-rate", 'y', "GBYTES/S", 0, OPTION_CALL(take_path_rate),
+      "rate of a path, GB/s (default: rate of all NICs / number of paths)" },
+    { "way", 0, NULL, 0, { 0 }, NULL },
+    { "latency", 'd', "US", 0, OPTION_CALL(take_latency), "one-way latency, us (default 5)" },
+    { "bytes", 'b', "SIZE", 0, OPTION_SIZE(struct options, base.message_bytes, 1),
+      "bytes per message, with an optional K, M, G or T (default 16M)" },
+    { "messages", 'c', "N", 0, OPTION_INTEGER(struct options, base.messages, 1, 1000000),
+      "messages per sender (default 100)" },
+    { "depth", 'q', "N", 0, OPTION_INTEGER(struct options, base.depth, 1, 1000000),
+      "messages that a sender keeps posted (default 4)" },
+    { "emptiest", 'e', NULL, 0, OPTION_VALUE(struct options, base.choice, TT_DQPLB_EMPTIEST),
+      "send each segment on the lane with the fewest outstanding bytes, instead of round-robin" },
+    { "json", 'j', NULL, 0, OPTION_FLAG(struct options, json), "print one JSON document" },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .rows = option_rows,
+    .check = check_options,
     .doc = "Simulates connections with several lanes through a network with several paths.\v"
            "Three methods distribute the segments over lanes: dynamic load balancing (DQPLB, as "
            "in NCCLX) with each limit of --outstanding, the same without a limit, and one fixed "
@@ -287,7 +282,8 @@ int tool_lanes_main(int argc, char **argv)
 {
     struct options o = {
         .base = {
-            .limits = { .lanes = 16, .segment_bytes = 128 << 10 }, .senders = 1, .ways = 16, .slow_ways = 1, .nic_bytes_per_s = 50e9,
+            .limits = { .lanes = 16, .segment_bytes = 128 << 10 },
+            .senders = 1, .ways = 16, .slow_ways = 1, .nic_bytes_per_s = 50e9,
             .latency_ns = 5000, .message_bytes = 16 << 20, .messages = 100, .depth = 4,
         },
         .outstanding = { 1, 2, 4, 8, 16 }, .noutstanding = 5,
@@ -296,7 +292,7 @@ int tool_lanes_main(int argc, char **argv)
     json_object *rows;
     bool ok;
 
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    command_line_read(&command, &o, argc, argv);
     rows = json_object_new_array();
     if (!o.json)
         printf("%8s  %-10s %11s  %10s  %7s  %14s  %14s\n", "slow", "how", "outstanding", "GB/s",

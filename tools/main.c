@@ -25,10 +25,12 @@ static const struct tool tools[] = {
     { "plan", "show, draw and explain the schedule of a collective", tool_plan_main, false },
     { "ring", "find the fastest ring order of peers from measured links", tool_ring_main, false },
     { "lanes", "simulate limits on outstanding segments per lane", tool_lanes_main, false },
-    { "status", "show what each rank of a running or hung job is in", tool_status_main, true },
-    { "top", "show operations, bytes and late ranks of a running job each second", tool_top_main, true },
+    { "status", "show the operations in progress on each rank of a job", tool_status_main, true },
+    { "top", "show operations, bytes and late ranks of a running job each second",
+      tool_top_main, true },
     { "analyze", "find the cause of a hang in the trace dumps of a job", tool_analyze_main, false },
-    { "profile", "report where the time of a job went, from its trace dumps", tool_profile_main, false },
+    { "profile", "report where the time of a job went, from its trace dumps",
+      tool_profile_main, false },
     { "coordinator", "run the coordinator of an elastic run", tool_coordinator_main, true },
 };
 #define NTOOLS (sizeof tools / sizeof *tools)

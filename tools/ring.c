@@ -1,6 +1,5 @@
 /* tutti ring order: finds the fastest order of peers in a ring, and the fastest all-reduce shape,
  * from measured links. */
-#include <argp.h>
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "ringorder/ring_order.h"
 #include "ringorder/ring_predict.h"
 #include "ringorder/ring_svg.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/tool.h"
 
@@ -25,86 +25,40 @@ struct options {
     bool json, quiet;
 };
 
-enum {
-    OPT_MATRIX = 256,
-    OPT_BYTES,
-    OPT_SEGMENT,
-    OPT_STEPS,
-    OPT_SEED,
-    OPT_EXPECTED,
-    OPT_JSON,
-    OPT_SVG
-};
+static void check_options(void *options, struct argp_state *state)
+{
+    struct options *o = options;
 
-static const struct argp_option argp_options[] = {
-    { "matrix", OPT_MATRIX, "FILE", 0,
+    if (!o->matrix)
+        argp_error(state, "missing option: --matrix FILE");
+}
+
+static const struct option_row option_rows[] = {
+    { "matrix", 0, "FILE", 0, OPTION_TEXT(struct options, matrix),
       "latencies and rates between the peers, in JSON (docs/ring-order.md); \"-\": standard "
-      "input",
-      0 },
-    { "bytes", 'b', "SIZE", 0,
-      "bytes of one all-reduce, with an optional K, M, G or T (default 64M)", 0 },
-    { "segment", OPT_SEGMENT, "SIZE", 0,
-      "segment size within a block; 0: whole blocks (default 1M)", 0 },
-    { "steps", OPT_STEPS, "N", 0, "steps of the search (default: depends on the number of peers)",
-      0 },
-    { "seed", OPT_SEED, "N", 0,
-      "seed of the search (default 1); the same seed finds the same order", 0 },
-    { "expected", OPT_EXPECTED, "N", 0,
+      "input" },
+    { "bytes", 'b', "SIZE", 0, OPTION_SIZE(struct options, load.bytes, 1),
+      "bytes of one all-reduce, with an optional K, M, G or T (default 64M)" },
+    { "segment", 0, "SIZE", 0, OPTION_SIZE(struct options, load.segment_bytes, 0),
+      "segment size within a block; 0: whole blocks (default 1M)" },
+    { "steps", 0, "N", 0, OPTION_INTEGER(struct options, steps, 1, 1ull << 40),
+      "steps of the search (default: depends on the number of peers)" },
+    { "seed", 0, "N", 0, OPTION_INTEGER(struct options, seed, 0, UINT64_MAX >> 1),
+      "seed of the search (default 1); the same seed finds the same order" },
+    { "expected", 0, "N", 0, OPTION_INTEGER(struct options, expected, 0, 1ull << 40),
       "expected number of all-reduces in the new order, to decide whether the change pays off "
-      "(default 1000)",
-      0 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
-    { "svg", OPT_SVG, "FILE", 0, "write an SVG picture of the matrix with the ring", 0 },
-    { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
+      "(default 1000)" },
+    { "json", 0, NULL, 0, OPTION_FLAG(struct options, json), "print one JSON document" },
+    { "svg", 0, "FILE", 0, OPTION_TEXT(struct options, svg),
+      "write an SVG picture of the matrix with the ring" },
+    { "quiet", 'q', NULL, 0, OPTION_FLAG(struct options, quiet),
+      "print no progress on standard error" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_MATRIX:
-        o->matrix = arg;
-        return 0;
-    case 'b':
-        o->load.bytes = option_size(state, "--bytes", arg);
-        return 0;
-    case OPT_SEGMENT:
-        o->load.segment_bytes = option_size_or_none(state, "--segment", arg);
-        return 0;
-    case OPT_STEPS:
-        o->steps = option_number(state, "--steps", arg, 1, 1ull << 40);
-        return 0;
-    case OPT_SEED:
-        o->seed = option_number(state, "--seed", arg, 0, UINT64_MAX >> 1);
-        return 0;
-    case OPT_EXPECTED:
-        o->expected = option_number(state, "--expected", arg, 0, 1ull << 40);
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_SVG:
-        o->svg = arg;
-        return 0;
-    case 'q':
-        o->quiet = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\"", arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (!o->matrix)
-            argp_error(state, "missing option: --matrix FILE");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .check = check_options,
     .doc = "Finds the order of peers for which a ring all-reduce is predicted to be fastest.\v"
            "The search first minimizes the time of the slowest link, then the sum over all links. "
            "The tool also predicts the time of two alternatives: two rings of half the size in "
@@ -313,8 +267,7 @@ static int order_main(int argc, char **argv)
     struct result r = { .now_ns = 0 };
     bool ok;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     if (tt_ring_file_load(&r.file, o.matrix) != TUTTI_OK)
         return 1;
     r.order = malloc(2 * r.file.m.n * sizeof *r.order);

@@ -28,7 +28,7 @@
  *  - tutti_step_copy copies bytes within the rank.
  * A step waits only for earlier steps of its rank that access the same bytes.
  *
- * Bounds
+ * Rules
  *  - A round has at most TUTTI_ROUND_STEPS steps; WORK has at most TUTTI_ALGORITHM_WORK bytes.
  *  - A put and its matching wait have the same round number. Between any two ranks, each put has
  *    its own tag, shared only with its matching wait; the sender issues its puts and the receiver
@@ -92,7 +92,7 @@ typedef enum tutti_buffer {
 typedef struct tutti_ref {
     uint64_t offset, block, stride;
     uint32_t buffer;        /* tutti_buffer */
-    uint32_t reserved;      /* 0 */
+    uint32_t reserved;      /* must be 0 */
 } tutti_ref;
 
 /* Returns a reference to the contiguous bytes of `buffer` from `offset` on. */
@@ -179,7 +179,7 @@ typedef struct tutti_algorithm {
     void (*cost)(const tutti_algorithm_call *call, tutti_algorithm_cost *out);
     uint32_t direct_unsafe; /* 1: received data must not be written to DST or WORK before the
                                program reaches the wait for this data */
-    uint32_t reserved;      /* 0 */
+    uint32_t reserved;      /* must be 0 */
 } tutti_algorithm;
 
 /* The shared object defines this function, which returns the algorithm with 0-based index `index`,

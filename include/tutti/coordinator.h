@@ -39,9 +39,9 @@ typedef struct tutti_coordinator_conf {
                                    1000), or if it does not reconnect within grace_ms after its
                                    connection ended (0: a quarter of lease_ms, at most 250) */
     /* "etcd://host:port[,host:port...]/prefix": store to use instead of `journal`. Several
-     * coordinators of a run may use the same store. One of them is the leader; the others stand by,
-     * in tutti_coordinator_create or as `tutti coordinator`, until the leader fails
-     * (docs/coordinator-store.md). */
+     * coordinators of a run may use the same store. One of them is the leader, and the others are
+     * standbys until it fails: tutti_coordinator_create waits for up to stand_by_ms, and `tutti
+     * coordinator` without a limit (docs/coordinator-store.md). */
     const char *store;
     const char *http;           /* "host:port" of the status page; port 0: any free port; NULL:
                                    none. The page has no access control. A coordinator that stands

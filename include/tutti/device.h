@@ -26,9 +26,10 @@
  *    This includes puts of other blocks that the calling block has synchronized with, by a group's
  *    counter or a barrier of the kernel.
  *  - A fence does not wait and does not affect other peers. Only quiet and flush wait for the
- *    network. All commands wait if the FIFO is full or the peer's credits are exhausted. Device
- * signals update the same words as tutti_window_signal. Host code can therefore wait for a signal
- * of a device and vice versa (see tutti_device_conf.wakes_hosts).
+ *    network. All commands wait if the FIFO is full or the peer's credits are exhausted.
+ *
+ * Device signals update the same words as tutti_window_signal. Host code can therefore wait for a
+ * signal of a device and vice versa (see tutti_device_conf.wakes_hosts).
  *
  * The mode selects how the proxy orders a signal after data; kernels are the same in all modes.
  *     mode       put_signal (and group_put)           fence   a group of n tiles to one peer
@@ -232,7 +233,7 @@ typedef struct tutti_device_view {
     uint8_t *const *direct;     /* [nranks] memory that blocks store to directly; NULL: none */
     const uint64_t *bytes;      /* [nranks] size of that rank's window */
     const uint8_t *words;       /* [nranks] 1: that rank's window supports signals */
-    tutti_device *device;       /* for the host functions */
+    tutti_device *device;       /* for functions that run on the host */
 } tutti_device_view;
 
 /* Writes the view of the device to *out. Valid until tutti_device_set_mode or
@@ -258,8 +259,8 @@ TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *cal
                                            uint64_t offset, uint64_t bytes, int what);
 
 /* Also internal: returns TUTTI_ERR_TIMEOUT and sets a message. `what` is the kind of the wait
- * (TUTTI_DEVICE_LATE_*), `which` the offset, group, flag or rank, `value` the expected and `seen`
- * the actual value of a word. */
+ * (TUTTI_DEVICE_LATE_*). `which` is the offset of the word, or the number of the group, flag or
+ * rank. `value` is the expected value of the word, and `seen` its actual value. */
 enum {
     TUTTI_DEVICE_LATE_WORD = 0,
     TUTTI_DEVICE_LATE_GROUP,
@@ -503,7 +504,7 @@ TUTTI_DEVICE void tutti_device_pause(const tutti_device_view *v, uint32_t turn)
         tutti_device_show(v);
 #if defined(__CUDA_ARCH__)
     if ((turn + 1) % TUTTI_DEVICE_LOOK_TURNS == 0)
-        tutti_device_look(v);       /* so that a polling block notices a stopped device */
+        tutti_device_look(v);       /* so that a polling block detects a failed device */
     __nanosleep(turn < 64 ? 20 : 500);
 #else
     tutti_device_rest(v->device, turn);
@@ -538,9 +539,10 @@ TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_c
 
 /* ---- for kernels: the FIFO ------------------------------------------------------------------- */
 
-/* Kinds of triggers. Bits of `head`: 0 the parity, 1 to 3 the kind, 4 and 5 the signal operation, 6
- * to 29 the peer, 30 to 63 the signal's offset / 8. For a SOURCE, bits 6 to 63 are its size.
- * `body` is the offset of a PUT, the address of a SOURCE or the value of a SIGNAL, else 0. */
+/* Kinds of triggers. Layout of `head`: bit 0 is the parity, bits 1 to 3 the kind, bits 4 and 5 the
+ * signal operation, bits 6 to 29 the peer, and bits 30 to 63 the signal's offset / 8. In a SOURCE
+ * trigger, bits 6 to 63 are the size. `body` is the offset of a PUT, the address of a SOURCE or the
+ * value of a SIGNAL, else 0. */
 enum {
     TUTTI_TRIGGER_NONE = 0,
     TUTTI_TRIGGER_PUT,          /* followed by a SOURCE and, with a signal operation, a SIGNAL */
@@ -597,7 +599,7 @@ TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 #define TUTTI_DEVICE_AT_ONCE 8      /* maximum triggers per push: the size of the smallest FIFO */
 #define TUTTI_DEVICE_LOOK_SLOTS 256 /* number of triggers between status checks on a GPU */
 
-/* Enters triggers[n] into consecutive slots, n <= TUTTI_DEVICE_AT_ONCE. When the proxy reads the
+/* Writes triggers[n] to consecutive slots, n <= TUTTI_DEVICE_AT_ONCE. When the proxy reads the
  * triggers, earlier writes of the thread are visible to it. All bodies are written before all
  * heads, so one fence is sufficient. Called by one thread. */
 TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v,
@@ -615,11 +617,11 @@ TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v,
     tutti_device_ring(v);
 #if defined(__CUDA_ARCH__)
     if (at / TUTTI_DEVICE_LOOK_SLOTS != (at + n) / TUTTI_DEVICE_LOOK_SLOTS)
-        tutti_device_look(v);       /* so that a block that only puts notices a stopped device */
+        tutti_device_look(v);       /* a block that never waits must also detect a failed device */
 #endif
 }
 
-/* Enters one trigger. Called by one thread. */
+/* Enqueues one trigger. Called by one thread. */
 TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, uint64_t body)
 {
     const tutti_device_trigger one = { head, body };
@@ -674,7 +676,7 @@ TUTTI_DEVICE int tutti_device_is_direct(const tutti_device_view *v, uint32_t pee
     return peer < v->nranks && v->direct[peer] != NULL;
 }
 
-/* Returns 1 if neither data nor signals for that rank use the FIFO. */
+/* Returns 1 if both data and signals for that rank bypass the FIFO. */
 TUTTI_DEVICE int tutti_device_is_alone(const tutti_device_view *v, uint32_t peer)
 {
     return tutti_device_is_direct(v, peer) && !v->by_proxy;
@@ -710,9 +712,9 @@ TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, co
     return TUTTI_OK;
 }
 
-/* First step of each call, for all threads of the block: afterwards thread 0 continues alone, and
- * earlier writes of all threads are visible to it. Returns `arguments` if this is an error, else
- * TUTTI_OK or the error status of a failed device. */
+/* First step of each call, made by all threads of the block. Afterwards thread 0 continues alone,
+ * and earlier writes of all threads are visible to it. Returns `arguments` if this is an error,
+ * else TUTTI_OK or the error status of a failed device. */
 TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
 {
     return arguments ? arguments
@@ -738,8 +740,8 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 #endif
 }
 
-/* Enters a trigger that wakes the waiting host threads of that rank, unless the FIFO already
- * contains such a trigger. Two concurrent blocks may each enter one. Called by one thread. */
+/* Enqueues a trigger that wakes the waiting host threads of that rank, unless the FIFO already
+ * contains such a trigger. Two concurrent blocks may each enqueue one. Called by one thread. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
     tutti_device_full_fence();
@@ -769,7 +771,7 @@ TUTTI_DEVICE void tutti_device_raise(const tutti_device_view *v, uint32_t peer, 
         tutti_device_wake_hosts(v, peer);
 }
 
-/* Enters a put, with a signal unless op is TUTTI_SIGNAL_NONE. Called by one thread. */
+/* Enqueues a put, with a signal unless op is TUTTI_SIGNAL_NONE. Called by one thread. */
 TUTTI_DEVICE void tutti_device_push_put(const tutti_device_view *v, uint32_t peer, uint64_t offset,
                                         const void *src, uint64_t bytes, tutti_signal_op op,
                                         uint64_t signal_offset, uint64_t value)
@@ -928,11 +930,12 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
     return st ? st : tutti_device_timeout(what, which, TUTTI_AT_LEAST, least, seen);
 }
 
-/* Enters a QUIET or FLUSH trigger and waits for its answer. The proxy counts its answers per peer
- * and kind of trigger. The call with ticket n waits for n answers. The n-th trigger in the FIFO may
- * belong to another call, but it still follows the earlier puts of this call: these were entered
- * before the ticket was taken, and the trigger afterwards. If the device has failed, the proxy
- * answers all triggers, whether or not the data has arrived. Called by one thread. */
+/* Enqueues a QUIET or FLUSH trigger and waits for its completion. The proxy counts completed
+ * triggers per peer and kind. A call takes a ticket n, and waits until n triggers are complete. The
+ * n-th trigger in the FIFO may belong to another call, but it still follows the earlier puts of
+ * this call: these were enqueued before the ticket was taken, and the trigger afterwards. If the
+ * device has failed, the proxy completes all triggers, whether or not the data has arrived. Called
+ * by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
     const uint32_t column = peer == TUTTI_DEVICE_ALL ? v->nranks : peer;
@@ -1167,8 +1170,8 @@ TUTTI_DEVICE void tutti_device_gather(const tutti_device_view *v, tutti_device_t
     *n = 0;
 }
 
-/* Enters one fence for each sequence of adjacent signals to the same peer, then all signals. Called
- * by one thread. */
+/* Enqueues one fence for each sequence of adjacent signals to the same peer, then all signals.
+ * Called by one thread. */
 TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v,
                                             const tutti_device_signal_to *signals, uint32_t n)
 {

@@ -18,8 +18,8 @@
  *    most one operation per tag may be in progress.
  *  - epoch, shrink, agree, commit, sync and optimize are *group calls*: all members make them in
  *    the same order. If a member makes a group call while another of its group calls or operations
- *    is in progress, the new call returns TUTTI_ERR_INVALID, without any effect. Exception: an
- *    optimize in the background may start while operations run.
+ *    is in progress, the new call returns TUTTI_ERR_INVALID, without any effect. Exception: a
+ *    background optimize may start while operations run.
  *  - If one member makes a group call while another waits in an operation that the first has not
  *    started, neither call can complete. After half the lease time (see Removal) all members get
  *    TUTTI_ERR_MISMATCH; the message names both calls. The group call has no effect, the operation
@@ -106,8 +106,8 @@ typedef struct tutti_run_conf {
                                    higher tags as INVALID, and the other members time out. Each tag
                                    costs about 20 KiB (60 KiB with replica groups) */
     int64_t timeout_ms;         /* timeout of this call, and default timeout of all others; 0:
-                                   TUTTI_TIMEOUT_MS (default 300000); negative: none. The
-                                   timeout includes and interrupts name resolution */
+                                   TUTTI_TIMEOUT_MS (default 300000); negative: none. It also
+                                   applies to name resolution */
     const char *data_ports;     /* "first-last": range of ports to listen on for data over TCP;
                                    NULL: TUTTI_DATA_PORTS, else any port. One port is sufficient if
                                    views only shrink. Two are needed to admit newcomers or to
@@ -133,8 +133,8 @@ TUTTI_API tutti_status tutti_run_leave(tutti_run *run);
  * may be in progress. Operations of other members that need this member are restored. Operations
  * that are FINAL on this member are FINAL on all: to ensure this, the call waits, for at most one
  * lease, until the coordinator has received their outcomes. It does not wait if all members have
- * called agree, commit or epoch since. The other members restore tentative operations. run may be
- * NULL. */
+ * called agree, commit or epoch after the last operation. The other members restore tentative
+ * operations. run may be NULL. */
 TUTTI_API void tutti_run_destroy(tutti_run *run);
 
 /* ---- membership events ----------------------------------------------------------------------- */
@@ -142,8 +142,7 @@ TUTTI_API void tutti_run_destroy(tutti_run *run);
 /* Membership events of an epoch, from tutti_run_poll. Set `size` to sizeof(tutti_news). */
 typedef struct tutti_news {
     size_t size;
-    uint64_t number;        /* number of the latest event, which increases with each event; 0: no
-                               event in this epoch */
+    uint64_t number;        /* sequence number of the latest event; 0: no event in this epoch */
     uint64_t epoch;
     uint32_t newcomers;     /* number of processes that an epoch could admit */
     uint32_t lost, leaving; /* members of the view that were lost (including those that destroyed
@@ -159,12 +158,13 @@ typedef struct tutti_news {
     uint32_t tag;
 } tutti_news;
 
-/* Writes to *out the membership events that completed operations (those that returned TUTTI_OK)
- * have carried to this member. The result is the same on all members at the same point of the
- * program. Never blocks; may be called while operations run.
- * A small operation (see tutti_run_collective) carries events only if it is the first of its tag in
- * the epoch, or if the last seven operations with its tag carried none. A loss is also visible in
- * the status of a failed operation, and in `attempts` of a retried operation (see tutti_run_view).
+/* Writes the membership events of the current epoch to *out. Events are sent with the results of
+ * operations, and become visible when an operation returns TUTTI_OK. Therefore the result is the
+ * same on all members at the same point of the program. Never blocks; may be called while
+ * operations run. A small operation (see tutti_run_collective) carries events only if it is the
+ * first of its tag in the epoch, or if the last seven operations with its tag carried none. A loss
+ * is also visible in the status of a failed operation, and in `attempts` of a retried operation
+ * (see tutti_run_view).
  * INVALID: out->size is wrong. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
@@ -241,14 +241,15 @@ TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
 /* ---- agreement ------------------------------------------------------------------------------- */
 
-/* Sets *out to the bitwise AND of all members' flags. PEER_LOST: members were lost in this epoch;
- * *out is then the AND of the remaining members' flags. */
+/* Sets *out to the bitwise AND of all members' flags.
+ * PEER_LOST: members were lost in this epoch; *out is then the AND of the remaining members'
+ * flags. */
 TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
                                        uint64_t *out);
-/* Decides whether a step (of the program, e.g. a training step) is valid: one outcome for all
- * members and groups. *outcome is 1 if all members passed good != 0 and the epoch has not ended (no
- * member lost, not revoked). Unless it returns TIMEOUT or MISMATCH, the call also decides tentative
- * operations: they become FINAL, or are restored if the epoch has ended.
+/* Decides whether a step of the program, e.g. a training step, is valid. The outcome is the same
+ * for all members and groups. *outcome is 1 if all members passed good != 0 and the epoch has not
+ * ended (no member lost, not revoked). Unless it returns TIMEOUT or MISMATCH, the call also decides
+ * tentative operations: they become FINAL, or are restored if the epoch has ended.
  * MISMATCH: also if the members have not called the same operations in this epoch, e.g. because one
  * member has omitted a tentative operation of its role. The call then has no effect;
  * tutti_run_revoke followed by tutti_run_epoch undoes the tentative operations. */
@@ -380,9 +381,9 @@ typedef struct tutti_elastic {
  * With replica groups, completion in one role or group implies nothing about other roles or groups.
  * Therefore a tentative operation in the scope of a role or group must not follow another tentative
  * operation with the same tag (INVALID, without any effect): use different tags, and commit the
- * step. If the collective itself rejects the arguments of such an operation, the epoch ends, and
- * results of other scopes are undone. An operation that is rejected before it begins has no effect;
- * a commit then reports it as omitted (MISMATCH).
+ * step. If such an operation is rejected before it begins, it has no effect, and a commit reports
+ * it as omitted (MISMATCH). If its collective has begun and returns an error about its arguments,
+ * the epoch ends, and results of other scopes are undone.
  * An error of a tentative operation is local: other members may have returned TUTTI_OK from the
  * same call. They detect the loss in their next operation, commit or epoch, which may be a
  * different call on each member.
@@ -391,14 +392,14 @@ typedef struct tutti_elastic {
  * that retry return TUTTI_ERR_INVALID, on any thread. Tentative operations carry no membership
  * events. */
 TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
-/* Short form of an all-reduce in mode TUTTI_RETRY. */
+/* Runs an allreduce in mode TUTTI_RETRY: a short form of tutti_run_collective. */
 TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count,
                                            tutti_dtype type, tutti_redop op, uint32_t tag);
-/* Runs the operations ops[n], at most `most` (0: 4) at a time. They use the tags first_tag to
- * first_tag + most - 1 in turn; ops[i].tag is ignored. All members must pass the same list. All
- * operations must have the same mode, and none may be tentative (otherwise INVALID). Returns
- * TUTTI_OK if all operations are FINAL, else the error of the operation with the lowest index.
- * ops[i].status receives the outcome of each operation. */
+/* Runs the operations ops[n], at most `most` (0: 4) at a time. The tags first_tag to first_tag +
+ * most - 1 are assigned to them round-robin; ops[i].tag is ignored. All members must pass the same
+ * list. All operations must have the same mode, and none may be tentative (otherwise INVALID).
+ * Returns TUTTI_OK if all operations are FINAL, else the error of the operation with the lowest
+ * index. ops[i].status receives the outcome of each operation. */
 TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n,
                                        uint32_t first_tag, uint32_t most);
 
@@ -479,11 +480,11 @@ typedef struct tutti_state {
                                                received and sent */
 } tutti_state;
 
-/* Makes the arrays of all members of the scope identical, bit for bit. The members agree on the
- * content that all will have (the *selected* content). A member receives each array that differs
- * from it, from up to eight members at a time, and verifies it. This is a group call, also allowed
- * after the epoch has ended. The program must not access the arrays until the call returns. A
- * receiver temporarily needs as much additional memory as it receives.
+/* Makes the arrays of all members of the scope identical, bit for bit. The members first agree on
+ * the content that all will have (the *selected* content). Then each member receives the arrays in
+ * which it differs, from up to eight members at a time, and verifies them. This is a group call,
+ * also allowed after the epoch has ended. The program must not access the arrays until the call
+ * returns. A receiver temporarily needs as much additional memory as it receives.
  * TUTTI_OK: all live members have the same content. After an error the arrays of all members are
  * unchanged (see ABORTED for an exception). After INVALID, TIMEOUT, MISMATCH and NOMEM the call may
  * be repeated unchanged.
@@ -493,7 +494,7 @@ typedef struct tutti_state {
  *   - it only sends, and its content was not selected.
  * The calls of the other members continue. Their epoch ends, as it does after any loss of a member.
  * INVALID:     an argument is wrong (overlap: the message names both arrays); a call or operation
- *              is in progress; or no member's revision is one higher than that of the last sync.
+ *              is in progress; or no member passes the revision that the last sync returned.
  * MISMATCH:    members made different calls, or only some members use POPULAR.
  * PEER_LOST:   all members with the selected content are lost, this member's replica group is
  *              incomplete, or the other members have begun the next epoch. Call tutti_run_epoch.
@@ -503,8 +504,8 @@ typedef struct tutti_state {
  * TIMEOUT:     the message names a member that had not called, or whose deadline passed.
  * SYSTEM:      an array could not be read or hashed at the start; no effect.
  * ABORTED:     this member was removed (see above); or an array could not be read during the
- *              transfer, or not be written at its end. In the latter case the member has left the
- *              run, and the contents of the arrays that it received are undefined.
+ *              transfer, or could not be written afterwards. After such a write error the member
+ *              has left the run, and the contents of the arrays that it received are undefined.
  * Source: PCCL (technical report, 2025), synchronizeSharedState. */
 TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_ms);
 
@@ -515,7 +516,7 @@ TUTTI_API tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_
 typedef struct tutti_ring {
     size_t size;
     /* The same on all members: */
-    uint64_t bytes;         /* size of one all-reduce; 0: 64 MiB */
+    uint64_t bytes;         /* size of one allreduce; 0: 64 MiB */
     uint64_t steps;         /* expected number of allreduces in the new order, over which the cost
                                of reconnection is amortized; 0: 1000 */
     uint32_t gain_percent;  /* smallest gain for which the order is changed, at most 99; 0: 5 */
@@ -532,8 +533,8 @@ typedef struct tutti_ring {
 
 /* Measures bandwidth and latency between all ordered pairs of members, and searches for the order
  * of ranks with the shortest predicted time of a ring allreduce. If the gain is large enough, the
- * call adopts this order. The call then also acts as an epoch without newcomers, and renumbers the
- * ranks: in the ring, rank r sends to rank r + 1. Member ids do not change.
+ * call adopts this order. The call then also acts as tutti_run_epoch without TUTTI_ADMIT, and
+ * renumbers the ranks: in the ring, rank r sends to rank r + 1. Member ids do not change.
  * Until newcomers join the view, elastic allreduces of at least 1 MiB without an explicit algorithm
  * then use the ring, or "two_rings" (opposite directions) or "dtree" (two trees) if this is
  * predicted to be faster.
@@ -548,19 +549,19 @@ typedef struct tutti_ring {
  * for data. A burst ends when its rate is stable, at the latest after burst_ms. A round takes about
  * three round trips plus the time of the longest burst.
  *
- * All members of the view make this call with the same arguments; out is as in tutti_run_epoch. In
- * the background, out is NULL and the program continues. When a better order is found,
- * tutti_run_poll sets `better` at the same point on all members, and the next tutti_run_epoch
- * adopts the order.
- * If the first search finds no better order, the search continues for some time.
+ * All members of the view make this call with the same arguments; out is as in tutti_run_epoch.
+ * With ring->background set, out must be NULL, and the call returns before the measurement. When a
+ * better order is found, tutti_run_poll sets `better` at the same point on all members, and the
+ * next tutti_run_epoch adopts the order. If the first search finds no better order, the search
+ * continues for some time.
  *
  * UNSUPPORTED: more than 512 members (with replica groups: more than 512 groups).
  * PEER_LOST:   a member was lost during the call or earlier in the epoch: call tutti_run_epoch.
  * TIMEOUT:     the message names a member that had not made the call, or not completed its
  *              measurements.
  * MISMATCH:    members made different calls, or passed a different size or gain. The message names
- *              two members and their calls (for a member that measures in the background, its next
- *              call).
+ *              two members and their calls. For a member that measures in the background, this is
+ *              the next call that it made.
  * INVALID:     an argument is wrong, another call is in progress, or (unless in the background) an
  *              operation is in progress.
  * docs/ring-order.md explains the search. Source: PCCL (technical report, 2025),
@@ -577,10 +578,10 @@ typedef struct tutti_run_stats_t {
     uint64_t final, restored;       /* operations by outcome */
     uint64_t retries;               /* total number of retries of operations */
     uint64_t views;                 /* views that contained this member */
-    uint64_t worlds;                /* views for which the members established new data
-                                       connections */
+    uint64_t worlds;                /* number of times the members established new data
+                                       connections for a view */
     uint64_t connects;              /* successful connections to a coordinator */
-    uint64_t cuts;                  /* connections to members that were lost and re-established */
+    uint64_t cuts;                  /* lost connections to members that were re-established */
 } tutti_run_stats_t;
 
 /* Writes this member's statistics to *out. Local; any thread. */

@@ -1,8 +1,8 @@
 /* Tutti, collectives on device memory in stream order, for CUDA.
  *
  * A tutti_gpu binds a communicator to a device. Its calls take device pointers and a stream. A call
- * returns at once. The operation starts when the stream gets to it, and later work of the stream
- * starts when the operation has completed on this rank:
+ * enqueues an operation and returns at once. The operation starts when the stream reaches it, and
+ * later work of the stream starts when the operation has completed on this rank:
  *
  *     tutti_comm_create -> tutti_gpu_create -> kernels, tutti_gpu_allreduce(..., gpu, stream, ...),
  *     kernels -> cudaStreamSynchronize -> tutti_gpu_status -> tutti_gpu_destroy
@@ -10,26 +10,27 @@
  * The functions of CUDA's driver library are loaded at run time (libcuda.so.1); programs need no
  * CUDA headers. A stream is a CUstream or cudaStream_t; NULL is the default stream.
  *
- *  - Order: the operations of one tutti_gpu run in the order of their calls, also on different
- *    streams. All ranks must make the calls of a communicator in the same order. A stream must not
- *    wait for work that is ordered after a later operation of the same tutti_gpu.
- *  - Device memory: also managed memory, and host memory that is registered with CUDA. All of a
- *    buffer must be valid until the operation has completed. In place as in tutti/tutti.h; any
- *    other overlap is an error.
- *  - Communicator: from tutti_gpu_create to tutti_gpu_destroy it is used by the thread of the
- *    tutti_gpu. Only calls marked "any thread" in tutti/tutti.h are allowed. For collectives on
- *    host memory use another one (tutti_comm_dup).
- *  - Errors: invalid arguments are returned at once, and nothing is started. All later errors (a
- *    lost rank, an abort, a timeout, a failed copy) end this and all later operations of the
- *    tutti_gpu, and release their streams. The contents of their outputs are undefined. The request
- *    (tutti_gpu_op.request) and tutti_gpu_status return the error.
- *  - CUDA graphs: a call on a stream that is being captured becomes part of the graph, and runs at
- *    each launch. All arguments are those of the capture; a factor in host memory
- *    (tutti_gpu_op.scale_from) is read at the capture. Streams and events, not the order of calls,
- *    must then order launches and all other operations of the tutti_gpu, equally on all ranks.
- *    Operations of one capture run in the order of their calls. Launches of graphs from the same
- *    capture must not overlap. Graphs should be destroyed before the tutti_gpu. A later launch
- *    does not run the operations, releases the streams, and sets tutti_gpu_graph_status.
+ *  - Order: the operations of one tutti_gpu run in the order of their calls, even if they are on
+ *    different streams. All ranks must make the calls of a communicator in the same order. A stream
+ *    must not wait for work that is ordered after a later operation of the same tutti_gpu.
+ *  - Buffers are in device memory, managed memory, or host memory that is registered with CUDA.
+ *    They must stay valid until the operation has completed. In-place calls are defined as in
+ *    tutti/tutti.h; any other overlap is an error.
+ *  - Communicator: a thread of the tutti_gpu uses it from tutti_gpu_create to tutti_gpu_destroy.
+ *    Meanwhile, the program may make only calls marked "any thread" in tutti/tutti.h. Collectives
+ *    on host memory need another communicator (tutti_comm_dup).
+ *  - Errors: a call with invalid arguments returns an error and starts nothing. A later error (a
+ *    lost rank, an abort, a timeout, a failed copy) ends this and all later operations of the
+ *    tutti_gpu, and releases their streams. The contents of their outputs are undefined. The
+ *    request (tutti_gpu_op.request) and tutti_gpu_status return the error.
+ *  - CUDA graphs: a call on a stream that is being captured adds the operation to the graph. The
+ *    operation runs at each launch, with the arguments of the capture; a factor in host memory
+ *    (tutti_gpu_op.scale_from) is read at the capture. Operations of one capture run in the order
+ *    of their calls. The program must use streams and events to order launches and all other
+ *    operations of the tutti_gpu, in the same order on all ranks. Launches of graphs from the same
+ *    capture must not overlap; otherwise the tutti_gpu fails with INVALID. Destroy the graphs
+ *    before the tutti_gpu: otherwise a later launch skips the operations, and
+ *    tutti_gpu_graph_status returns an error.
  *  - Threads: any number of threads may call on the same tutti_gpu, except tutti_gpu_destroy.
  *  - Structs with `size`: as in tutti/tutti.h.
  *
@@ -45,30 +46,32 @@
 extern "C" {
 #endif
 
-/* A communicator bound to a device, created by tutti_gpu_create, and a request of an operation,
- * created by tutti_gpu_group. Programs use pointers only. */
+/* Opaque handles: a communicator bound to a device, created by tutti_gpu_create, and a request of
+ * an operation, created by tutti_gpu_group. */
 typedef struct tutti_gpu tutti_gpu;
 typedef struct tutti_gpu_request tutti_gpu_request;
+/* Device memory that other ranks put data into, created by tutti_gpu_window_create. */
+typedef struct tutti_gpu_window tutti_gpu_window;
 
 /* Options of tutti_gpu_create. Set `size` to sizeof(tutti_gpu_conf). A field that is zero takes its
  * default value. */
 typedef struct tutti_gpu_conf {
     size_t size;
-    int has_device;             /* 1: use `device`; 0: the calling thread's current device */
+    int has_device;             /* 1: use `device`; 0: use the calling thread's current device */
     int device;                 /* CUDA ordinal */
-    uint64_t chunk_bytes;       /* size of a pinned chunk; must be the same on all ranks;
-                                   4096 to 1 GiB; 0: default (4 MiB) */
-    int32_t chunks;             /* chunks in flight, 1 to 64; 0: default (4). May differ between
+    uint64_t chunk_bytes;       /* size of the pinned host buffers through which data is copied;
+                                   must be the same on all ranks; 4096 to 1 GiB; 0: 4 MiB */
+    int32_t chunks;             /* number of these buffers, 1 to 64; 0: 4. May differ between
                                    ranks */
-    int64_t timeout_ms;         /* timeout of operations, from their start; 0: the communicator's;
-                                   negative: none */
+    int64_t timeout_ms;         /* timeout of operations, from their start; 0: that of the
+                                   communicator; negative: none */
 } tutti_gpu_conf;
 
 /* Writes the ordinal of the calling thread's current device to *out (0 if it has none). Local.
  * UNSUPPORTED: as for tutti_gpu_create. */
 TUTTI_API tutti_status tutti_gpu_current_device(int *out);
 
-/* Allocates memory of the calling thread's current device. Local. The caller frees *out with
+/* Allocates device memory on the calling thread's current device. Local. The caller frees *out with
  * tutti_gpu_mem_free, which may wait for work of the device. mem may be NULL. */
 TUTTI_API tutti_status tutti_gpu_mem_alloc(size_t bytes, void **out);
 TUTTI_API tutti_status tutti_gpu_mem_free(void *mem);
@@ -80,18 +83,19 @@ TUTTI_API tutti_status tutti_gpu_mem_free(void *mem);
 TUTTI_API tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm,
                                         const tutti_gpu_conf *conf);
 /* Waits until all operations have completed, and frees the object. Streams that still wait for an
- * operation that was not started are released. gpu may be NULL. */
+ * operation that was not started are released. If windows exist, the last tutti_gpu_destroy in a
+ * process also waits until all ranks have made this call. gpu may be NULL. */
 TUTTI_API void tutti_gpu_destroy(tutti_gpu *gpu);
 
 /* Returns the device's ordinal, or -1 if gpu is NULL. Any thread. */
 TUTTI_API int tutti_gpu_device(const tutti_gpu *gpu);
 
-/* Returns TUTTI_OK, or the error that ended the operations of gpu; its message is then also the
- * calling thread's last error. Does not block. Any thread. */
+/* Returns TUTTI_OK, or the error that ended the operations of gpu; tutti_last_error() then returns
+ * its message. Does not block. Any thread. */
 TUTTI_API tutti_status tutti_gpu_status(const tutti_gpu *gpu);
 
-/* Returns INVALID if a CUDA graph was launched after the end of the tutti_gpu of one of its
- * operations, and resets this state, which the process has once. Any thread. */
+/* Returns INVALID if this process has launched a CUDA graph with operations of a destroyed
+ * tutti_gpu since the last call, else TUTTI_OK. Any thread. */
 TUTTI_API tutti_status tutti_gpu_graph_status(void);
 
 /* Aborts the communicator (tutti_comm_abort), and releases all streams that wait for its
@@ -115,11 +119,13 @@ typedef enum tutti_gpu_kind {
     TUTTI_GPU_BARRIER,
     TUTTI_GPU_SEND,             /* from src to rank `root` */
     TUTTI_GPU_RECV,             /* into dst, from rank `root` */
+    TUTTI_GPU_PUT_SIGNAL,       /* from src into `window` of rank `root`, then a signal */
+    TUTTI_GPU_WAIT_SIGNAL,      /* for `count` signals of rank `root` */
     TUTTI_GPU_KIND_COUNT
 } tutti_gpu_kind;
 
-/* An operation. Set `size` to sizeof(tutti_gpu_op); fields that the operation does not have are
- * zero. Arguments are those of the function of the same name in tutti/tutti.h. */
+/* An operation. Set `size` to sizeof(tutti_gpu_op), and fields that the operation does not use to
+ * zero. The arguments are those of the function of the same name in tutti/tutti.h. */
 typedef struct tutti_gpu_op {
     size_t size;
     tutti_gpu_kind kind;
@@ -130,34 +136,39 @@ typedef struct tutti_gpu_op {
     size_t count;
     tutti_dtype type;
     tutti_redop op;
-    int root;                       /* or the peer of a send or receive */
-    uint32_t tag;                   /* of a send or receive */
-    double scale;                   /* PREMUL_SUM: factor of this rank's input */
-    const void *scale_from;         /* PREMUL_SUM: non-NULL: one element of `type`, used instead of
-                                       `scale`. In device memory: read when the operation starts;
-                                       in host memory: read by the call */
+    int root;                       /* root, or the peer of a send or receive */
+    uint32_t tag;                   /* sends and receives only; not 4294967294 */
+    double scale;                   /* PREMUL_SUM: factor applied to this rank's input */
+    const void *scale_from;         /* PREMUL_SUM: if not NULL, points to a factor of type `type`
+                                       that replaces `scale`. In device memory it is read when the
+                                       operation starts, in host memory during the call */
     uint64_t divisor;               /* AVG: as tutti_call.divisor */
     const char *algo;               /* as tutti_call.algo; copied */
-    tutti_gpu_request **request;    /* non-NULL: set to a request, which the caller owns and frees
-                                       with tutti_gpu_wait; not in a capture */
+    tutti_gpu_request **request;    /* if not NULL, receives a request, which the caller owns and
+                                       frees with tutti_gpu_wait. Must be NULL during a capture */
+    tutti_gpu_window *window;       /* puts only; NULL: a signal without data (count 0) */
+    size_t offset;                  /* puts only: in bytes, in the window of rank `root` */
+    uint32_t signal;                /* puts and waits only: below TUTTI_GPU_SIGNALS */
 } tutti_gpu_op;
 
-/* Starts ops[n], which may be of several tutti_gpu of this process and on several streams. All are
- * checked before the first one is started; on error none is. The operations of one tutti_gpu form
- * one unit: it starts when all its streams get to it, and these streams continue when it has
- * completed. The streams are all being captured, or none is; those of one tutti_gpu are in the same
- * capture. Collectives of a unit run in list order, then its sends and receives, concurrently.
- * Therefore one thread can make the calls of many ranks. The caller may free ops afterwards.
+/* Enqueues the operations ops[n], which may use several streams and several tutti_gpu of this
+ * process. Therefore one thread can make the calls of several ranks. All operations are checked
+ * first; if one is invalid, none is enqueued. The operations of one tutti_gpu form a unit. A unit
+ * starts when all its streams have reached it, and its streams continue when it has completed. In a
+ * unit, collectives run first, in list order, then puts, in list order. Then sends and receives run
+ * concurrently, and last the waits for signals. Either all streams or no stream must be in a
+ * capture; the streams of one tutti_gpu must be in the same capture. The caller may free ops when
+ * the call returns.
  * Source: ncclGroupStart and ncclGroupEnd. */
 TUTTI_API tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n);
 
 /* Returns TUTTI_PENDING, or the status of the completed operation. Does not block. */
 TUTTI_API tutti_status tutti_gpu_test(tutti_gpu_request *request);
-/* Blocks until the operation has completed, frees the request and returns its status. The stream
- * must get to the operation. */
+/* Blocks until the operation has completed, frees the request and returns its status. The call can
+ * return only after the stream has reached the operation, or after an error. */
 TUTTI_API tutti_status tutti_gpu_wait(tutti_gpu_request *request);
 
-/* One operation each; shapes as in tutti/tutti.h. */
+/* Enqueue one operation on `stream`. Shapes as in tutti/tutti.h. */
 TUTTI_API tutti_status tutti_gpu_allreduce(const void *src, void *dst, size_t count,
                                            tutti_dtype type, tutti_redop op, tutti_gpu *gpu,
                                            void *stream);
@@ -177,21 +188,54 @@ TUTTI_API tutti_status tutti_gpu_scatter(const void *src, void *dst, size_t coun
                                          int root, tutti_gpu *gpu, void *stream);
 TUTTI_API tutti_status tutti_gpu_alltoall(const void *src, void *dst, size_t count,
                                           tutti_dtype type, tutti_gpu *gpu, void *stream);
-/* Arrays as in tutti_alltoallv; they are read before the call returns. Not in place. */
+/* As tutti_alltoallv, but not in place. The arrays of counts and displacements are read during the
+ * call. */
 TUTTI_API tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
                                            const size_t *send_displs, void *dst,
                                            const size_t *recv_counts, const size_t *recv_displs,
                                            tutti_dtype type, tutti_gpu *gpu, void *stream);
-/* Shapes as in tutti/tutti.h. */
+/* Enqueue one operation on `stream`, as in tutti/tutti.h. */
 TUTTI_API tutti_status tutti_gpu_barrier(tutti_gpu *gpu, void *stream);
 TUTTI_API tutti_status tutti_gpu_send(const void *buf, size_t count, tutti_dtype type, int peer,
                                       tutti_gpu *gpu, void *stream);
 TUTTI_API tutti_status tutti_gpu_recv(void *buf, size_t count, tutti_dtype type, int peer,
                                       tutti_gpu *gpu, void *stream);
 
+/* ---- puts and signals ------------------------------------------------------------------------ */
+
+#define TUTTI_GPU_SIGNALS 64u       /* signals are numbered from 0, for each pair of ranks */
+
+/* Exposes mem[bytes] of gpu's device for puts of other ranks. Collective over the communicator;
+ * sizes may differ between ranks. Blocks. All ranks must create the windows of a communicator in
+ * the same order. The caller owns mem, which must stay valid until the window is freed. The first
+ * window creates a second communicator and a thread, which copies the data of puts to the device.
+ * INVALID: mem is not memory of the device. If the call fails on a rank, it fails on all ranks, and
+ * the message of the others names the rank (exception: out is NULL). No window is then created, and
+ * gpu can still be used. */
+TUTTI_API tutti_status tutti_gpu_window_create(tutti_gpu *gpu, void *mem, size_t bytes,
+                                               tutti_gpu_window **out);
+/* Frees the window. Local: a later put of another rank into it ends the tutti_gpu of all ranks with
+ * INVALID. Must precede tutti_gpu_destroy. window may be NULL. */
+TUTTI_API tutti_status tutti_gpu_window_free(tutti_gpu_window *window);
+
+/* Puts src[count] into the window of rank `peer`, at `offset` bytes, and then sends a signal. The
+ * stream continues when src is reusable. Puts and signals from one rank to another arrive in the
+ * order of their calls: when a signal has arrived, its data and that of all earlier puts is in
+ * device memory. The target makes no call.
+ * Source: ncclPutSignal of NCCL 2.29. */
+TUTTI_API tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti_dtype type,
+                                            int peer, tutti_gpu_window *window, size_t offset,
+                                            uint32_t signal, tutti_gpu *gpu, void *stream);
+/* Sends a signal without data. A window must exist. */
+TUTTI_API tutti_status tutti_gpu_signal(int peer, uint32_t signal, tutti_gpu *gpu, void *stream);
+/* The stream continues when `n` further signals of rank `peer` have arrived. A wait
+ * consumes its n signals. A window must exist. */
+TUTTI_API tutti_status tutti_gpu_wait_signal(int peer, uint32_t signal, uint32_t n, tutti_gpu *gpu,
+                                             void *stream);
+
 /* Runs job(comm, arg) in the thread of gpu, after all earlier operations, and returns its status.
- * For other calls on the communicator, such as tutti_comm_split.
- * Blocks. After a failure of gpu, job is not called, and the error is returned. */
+ * Used for other calls on the communicator, such as tutti_comm_split. Blocks until `job` has
+ * returned. If gpu has failed, returns its error without calling `job`. */
 TUTTI_API tutti_status tutti_gpu_run(tutti_gpu *gpu,
                                      tutti_status (*job)(tutti_comm *comm, void *arg), void *arg);
 

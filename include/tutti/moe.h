@@ -45,7 +45,7 @@ typedef struct tutti_dynamic {
     size_t nsplits;                 /* number of pieces, 1 to 65536; the same on all ranks */
     const size_t *indices;          /* Indices of the pieces for rank 0, then for rank 1, and so on,
                                      * in any order within each list. A piece may be sent to several
-                                     * ranks, also to this one. A piece that is listed twice for a
+                                     * ranks, including this one. A piece that is listed twice for a
                                      * rank is sent once. Read at start */
     const size_t *index_block_lens; /* [nranks] number of indices for each rank. Read at start */
     const size_t *nindices;         /* Total number of indices, checked against the sum of
@@ -109,7 +109,8 @@ TUTTI_API tutti_status tutti_alltoallv_dynamic_bytes(tutti_comm *comm, size_t *b
  * because runs use several sets of receive buffers in turn. */
 typedef struct tutti_replay tutti_replay;
 
-/* Each bit disables one optimization, to measure its effect. Must be the same on all ranks. */
+/* Flags that each disable one optimization, to measure its effect. Must be the same on all
+ * ranks. */
 enum {
     TUTTI_REPLAY_NO_HANDLES = 1,    /* exchange the receive buffers' addresses in each run */
     TUTTI_REPLAY_NO_BYPASS = 2,     /* send each short piece by its own put, like a long one,
@@ -217,7 +218,7 @@ typedef enum tutti_moe_form {
     TUTTI_MOE_FORMS
 } tutti_moe_form;
 
-#define TUTTI_MOE_NONE 0xffffffffu      /* in tutti_moe_routing.experts: unused choice */
+#define TUTTI_MOE_NONE 0xffffffffu      /* unused entry of tutti_moe_routing.experts */
 
 /* Options of a layer. All except held, nheld, device and group_experts must be the same on all
  * ranks. Set `size` to sizeof(tutti_moe_conf). A field that is zero takes its default value, if the
@@ -276,8 +277,8 @@ typedef struct tutti_moe_routing {
     const float *weights;       /* [ntokens][top_k], finite */
 } tutti_moe_routing;
 
-/* Begins a run and sends the tokens. All memory of `routing` is reusable when the call returns.
- * With COLLECTIVE, waits for all ranks. timeout_ms: as in tutti_call. */
+/* Begins a run and sends the tokens. The arrays of `routing` may be reused when the call returns.
+ * With COLLECTIVE, the call waits for all ranks. timeout_ms: as in tutti_call. */
 TUTTI_API tutti_status tutti_moe_dispatch(tutti_moe *moe, const tutti_moe_routing *routing,
                                           int64_t timeout_ms);
 

@@ -46,7 +46,7 @@ extern "C" {
 typedef struct tutti_moe_row {
     uint32_t type;              /* tutti_dtype: F32, BF16, F8E4M3 */
     uint32_t elems;
-    uint32_t scale_elems;       /* elements per scale; F32 and BF16 have no scale: elems */
+    uint32_t scale_elems;       /* elements per scale; F32, BF16: equal to elems */
     uint32_t scales_at;         /* offset of the scales in the row, in bytes */
     uint64_t bytes;             /* size of the row */
 } tutti_moe_row;

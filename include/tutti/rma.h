@@ -2,7 +2,7 @@
  *
  * A window is memory that each rank of a communicator exposes. Any rank can put data into it, get
  * data from it, update words atomically, and send signals: updates of 64-bit words that the owner
- * waits for. The owner makes no calls for a transfer. If the transport does not support an
+ * waits for. The owner need not call Tutti for a transfer. If the transport does not support an
  * operation, the owner's progress thread executes it.
  *
  *     create -> put, get, signal, wait, atomic, fence, quiet ... -> free
@@ -21,11 +21,10 @@
  * Blocking and non-blocking. Without tutti_rma.counter a put or get returns at local completion.
  * With a counter it is non-blocking: it returns at once, and 1 is added to the counter at local
  * completion. tutti_window_signal, and tutti_window_atomic without `old`, are always non-blocking.
- * What the transport cannot accept yet is queued per target rank, so a slow or stopped target
- * delays only transfers to itself:
- *  - A queue holds up to 1,024 puts, signals and atomics, with up to 4 MiB of copies of short
- *    sources and of lists of rows or pieces. An empty queue also accepts a larger put, besides
- *    these 4 MiB.
+ * Operations that the transport cannot accept yet are queued. Each target rank has its own queue,
+ * so that a slow or stopped target delays only transfers to itself:
+ *  - A queue holds up to 1,024 puts, signals and atomics. The queue also stores copies of short
+ *    sources and of lists of rows or pieces, up to 4 MiB. An empty queue accepts a put of any size.
  *  - If the queue of its target is full, a non-blocking put waits for space up to its timeout. With
  *    no_wait it returns TUTTI_PENDING instead, and nothing is sent.
  *  - A signal or atomic waits for space up to the communicator's timeout. For a signal that never
@@ -44,9 +43,10 @@
  * update concurrently must be updated with atomics or signals. Not usable in a forked child.
  *
  * Deadlines: calls that wait return TUTTI_ERR_TIMEOUT after `timeout_ms` (0: the communicator's
- * timeout; negative: none). The window stays usable, and the operation continues: its buffers must
- * stay valid until tutti_window_quiet returns TUTTI_OK, or until the window is freed. A put that
- * timed out may have written part of its data; its counter does not change.
+ * timeout; negative: none; lateness: as in tutti_call.timeout_ms). The window stays usable, and the
+ * operation continues: its buffers must stay valid until tutti_window_quiet returns TUTTI_OK, or
+ * until the window is freed. A put that timed out may have written part of its data; its counter
+ * does not change.
  *
  * Sources: OpenSHMEM 1.5, sections 9.5 to 9.12 (put with signal, fence, quiet); MPI-4.0, chapter 12
  * (windows); NCCLX (arXiv 2510.20171, section 5.2). Details: docs/one-sided.md. */
@@ -69,7 +69,7 @@ typedef struct tutti_window tutti_window;
 /* Exposes mem[bytes] of this rank. Collective; sizes may differ between ranks and may be 0.
  * mem NULL: the library allocates zeroed, page-aligned memory, which ranks on this host can map
  * (tutti_window_pointer). Otherwise the caller owns mem, which must stay valid until the window is
- * freed; signals and atomics require that mem is 8-byte aligned. When the call returns, the window
+ * freed; signals and atomics require an 8-byte aligned mem. When the call returns, the window
  * is usable on all ranks. If the call fails on one rank, it fails on all. The caller owns *out and
  * frees it with tutti_window_free before the communicator is destroyed. A process can have up to
  * 1,024 windows. */
@@ -101,7 +101,7 @@ TUTTI_API tutti_status tutti_window_pointer(tutti_window *window, int rank, void
 
 /* ---- puts and gets --------------------------------------------------------------------------- */
 
-/* How a signal updates its word: not at all, by storing the value, or by adding it. */
+/* How a signal updates its word: no signal, store the value, or add the value. */
 typedef enum tutti_signal_op {
     TUTTI_SIGNAL_NONE = 0,
     TUTTI_SIGNAL_SET,
@@ -181,7 +181,7 @@ TUTTI_API tutti_status tutti_window_quiet(tutti_window *window, int rank, int64_
 TUTTI_API tutti_status tutti_window_signal(tutti_window *window, int rank, size_t offset,
                                            tutti_signal_op op, uint64_t value);
 
-/* How a wait compares a word with its value. */
+/* Comparison of a word with the value passed to a wait or test. */
 typedef enum tutti_compare {
     TUTTI_EQUAL = 0,
     TUTTI_AT_LEAST,             /* unsigned comparison */
@@ -211,12 +211,20 @@ TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window,
  * tutti_window_wait. Makes progress once. */
 TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare,
                                          uint64_t value, uint64_t *seen);
+/* Like tutti_window_wait and tutti_window_wait_counter, but return TUTTI_PENDING at the deadline,
+ * without an error message. For callers that wait in slices, for example to handle signals of the
+ * process in between. Each call that waits has its own record in traces. */
+TUTTI_API tutti_status tutti_window_test_for(tutti_window *window, size_t offset,
+                                             tutti_compare compare, uint64_t value,
+                                             int64_t timeout_ms, uint64_t *seen);
+TUTTI_API tutti_status tutti_window_test_counter_for(tutti_window *window, const uint64_t *counter,
+                                                     uint64_t value, int64_t timeout_ms);
 
 /* ---- atomics --------------------------------------------------------------------------------- */
 
 /* Operations of tutti_window_atomic. */
 typedef enum tutti_atomic_op {
-    TUTTI_ATOMIC_ADD = 0,       /* wraps */
+    TUTTI_ATOMIC_ADD = 0,       /* wraps on overflow */
     TUTTI_ATOMIC_SWAP,
     TUTTI_ATOMIC_COMPARE_SWAP,  /* stores `operand` if the word equals `compare` */
     TUTTI_ATOMIC_AND, TUTTI_ATOMIC_OR, TUTTI_ATOMIC_XOR
@@ -227,8 +235,8 @@ typedef enum tutti_atomic_op {
  * old is NULL, the call waits only if the queue of `rank` is full (see "Blocking and
  * non-blocking"), and the update is complete after tutti_window_quiet. With 4 bytes, the low halves
  * of operand, compare and *old are used. The update is atomic with respect to
- * all atomics and ADD signals of the same width on that word, and to atomic CPU instructions on it,
- * by the owner of the window or through tutti_window_pointer. */
+ * all atomics and ADD signals of the same width on that word, and to atomic CPU instructions that
+ * the owner, or another rank through tutti_window_pointer, executes on the word. */
 TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset,
                                            size_t bytes, tutti_atomic_op op, uint64_t operand,
                                            uint64_t compare, uint64_t *old);

@@ -1,8 +1,8 @@
-/* The trace of operations. Tutti records each operation of the process in a ring of the newest
- * 65,536 (TUTTI_TRACE_RECORDS): collectives, sends and receives, one-sided calls, the creation of
- * communicators and windows, and operations of elastic runs. It is on by default (TUTTI_TRACE).
- * After a failure, or on request, the ring is written to a file (docs/trace-format.md) that
- * `tutti analyze` reads. docs/observability.md is the guide.
+/* The trace of operations. Tutti records each operation of the process in a ring buffer:
+ * collectives, sends and receives, one-sided calls, the creation of communicators and windows, and
+ * operations of elastic runs. The ring holds the newest 65,536 operations (TUTTI_TRACE_RECORDS).
+ * Tracing is on by default (TUTTI_TRACE). After a failure, or on request, the ring is written to a
+ * file (docs/trace-format.md) that `tutti analyze` reads. See docs/observability.md.
  *
  * Names, shapes and errors follow the conventions of tutti/tutti.h. All calls are local, and any
  * thread may make them.
@@ -21,18 +21,18 @@ extern "C" {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* One operation. All strings are valid only during the callback that receives the struct. A field
- * without a meaning for this kind of operation is -1, NULL or "". */
+/* One operation. All strings are valid only during the callback that receives the struct. Fields
+ * that do not apply to the kind of operation are -1, NULL or "". */
 typedef struct tutti_trace_op {
-    size_t size;                /* sizeof(tutti_trace_op) of the library: newer fields are at the
+    size_t size;                /* sizeof(tutti_trace_op) in the library; newer fields are at the
                                    end */
-    uint64_t number;            /* of the record, from 1; unique in this process */
+    uint64_t number;            /* number of the record, from 1; unique in this process */
     uint64_t comm;              /* identifies the communicator, window or elastic run: equal on all
                                    of its ranks, unique in the job. 0: unknown */
     const char *comm_name;      /* as set by tutti_comm_set_name; "": none */
     const char *of;             /* "comm", "window", "run" or "": what `comm` identifies */
     uint64_t seq;               /* collectives: number of the call on its communicator, equal on all
-                                   ranks. Send and recv: number within the peer, tag and direction.
+                                   ranks. Send and recv: number per peer, tag and direction.
                                    Others: number of calls of this kind, or 0 */
     const char *kind;           /* "allreduce", "send", "put", "comm_split", ...
                                    (docs/trace-format.md) */
@@ -44,22 +44,24 @@ typedef struct tutti_trace_op {
     int64_t root;               /* rank in the communicator */
     int64_t peer;               /* of a send, receive or one-sided call: rank in the job */
     int64_t tag;
-    uint64_t called_ns;         /* times of CLOCK_MONOTONIC; 0: not yet. called: the call was made.
-                                   A short repeated collective is recorded after it has sent its
-                                   first messages, some tens of nanoseconds after the call */
-    uint64_t started_ns;        /* time at which the operation became visible to peers: later than
-                                   called_ns if it had to wait for earlier operations */
-    uint64_t ended_ns;
+    uint64_t called_ns;         /* time of the call, in nanoseconds of CLOCK_MONOTONIC, like the
+                                   next two fields. For a short repeated collective, this is the
+                                   time after its first messages were sent, some tens of
+                                   nanoseconds later */
+    uint64_t started_ns;        /* time at which the operation became visible to peers, which is
+                                   later if it had to wait for earlier operations; 0: not yet */
+    uint64_t ended_ns;          /* time of its completion or failure; 0: not yet */
     tutti_status status;        /* TUTTI_PENDING: not ended. TUTTI_STATUS_COUNT: ended, but its
-                                   status is lost because the ring was overwritten meanwhile */
-    const char *note;           /* annotation in force at the call (tutti_trace_annotate) */
+                                   status was lost, because its record has been overwritten */
+    const char *note;           /* the current annotation at the time of the call
+                                   (tutti_trace_annotate) */
 } tutti_trace_op;
 
-/* Receives one operation. Returns 0 to continue, another value to stop. */
+/* Callback that receives one operation. Returns 0 to continue, another value to stop. */
 typedef int tutti_trace_visit(void *arg, const tutti_trace_op *op);
 
 /* Copies the ring, and calls visit(arg, op) for each recorded operation, in order of their calls.
- * Operations continue meanwhile. The callback may call Tutti.
+ * Other threads may start and complete operations during the call. The callback may call Tutti.
  * *lost   number of older operations that the ring no longer holds; may be NULL
  * INVALID: visit is NULL. UNSUPPORTED: nothing is recorded, because TUTTI_TRACE is 0 or no
  * communicator has been created yet. */
@@ -67,7 +69,8 @@ TUTTI_API tutti_status tutti_trace_read(tutti_trace_visit *visit, void *arg, uin
 
 /* ---- naming ---------------------------------------------------------------------------------- */
 
-/* Annotates all operations that this process begins from now on, e.g. "iteration 120, forward".
+/* Annotates all operations that this process begins after this call, e.g. with "iteration 120,
+ * forward".
  * text   is copied, at most 103 bytes; "" ends the annotation. The newest 1,024 annotations are
  *        kept
  * INVALID: text is NULL. */
@@ -83,7 +86,7 @@ TUTTI_API tutti_status tutti_comm_set_name(tutti_comm *comm, const char *name);
 
 /* Callbacks for profilers. Set `size` to sizeof(tutti_trace_subscriber). The callbacks run in the
  * thread that begins or ends the operation, which may be an internal thread of Tutti. They must
- * return quickly and must not call Tutti. NULL: not called. */
+ * return quickly and must not call Tutti. Either callback may be NULL. */
 typedef struct tutti_trace_subscriber {
     size_t size;
     void *arg;
@@ -91,8 +94,8 @@ typedef struct tutti_trace_subscriber {
     void (*ended)(void *arg, const tutti_trace_op *op);
 } tutti_trace_subscriber;
 
-/* Calls the callbacks for each operation that is recorded from now on. Without subscribers, an
- * operation costs one branch more.
+/* Calls the callbacks for each operation that is recorded after this call. Without subscribers, the
+ * cost is one branch per operation.
  * *id   identifies the subscription, for tutti_trace_unsubscribe
  * INVALID: an argument is NULL. NOMEM: there are 8 subscribers already. UNSUPPORTED: as in
  * tutti_trace_read. */
@@ -103,14 +106,15 @@ TUTTI_API tutti_status tutti_trace_unsubscribe(int id);
 
 /* ---- dumps ----------------------------------------------------------------------------------- */
 
-/* Writes the trace of this process to a file: all recorded operations, and for those in progress
- * their step and the rank that they wait for. A thread writes the file under a temporary name and
- * renames it. The call waits at most 5 s, even if the disk does not respond.
+/* Writes the trace of this process to a file. The file contains all recorded operations, and for
+ * each operation in progress also its step and the rank that it waits for. A child process
+ * (/bin/sh) writes the file under a temporary name and renames it; the program gets SIGCHLD for it.
+ * The call returns after at most 5 s, even if the disk does not respond.
  * path      the file; NULL: tutti-trace.JOB.RANK.jsonl in the directory TUTTI_TRACE_DIR
  * message   is stored in the file, at most 1,023 bytes; NULL: none
  * INVALID: path is NULL and TUTTI_TRACE_DIR is not set, or path exists and is not a regular file.
- * SYSTEM: the file cannot be written. TIMEOUT: it is not complete after 5 s, or an earlier dump is
- * not. */
+ * SYSTEM: the file cannot be written. TIMEOUT: this dump or an earlier one was not complete after
+ * 5 s. */
 TUTTI_API tutti_status tutti_trace_dump(const char *path, const char *message);
 
 #ifdef __cplusplus

@@ -17,8 +17,8 @@
  *    Different threads may use different communicators at the same time. Calls marked "any thread"
  *    have no such restriction.
  *  - Local: calls marked "local" do not communicate with other ranks.
- *  - Blocking: a function with the argument `call` blocks if `call` is NULL, for at most the
- *    communicator's timeout.
+ *  - Blocking: a function with the argument `call` is non-blocking if call->request is set.
+ *    Otherwise, or if `call` is NULL, it blocks, for at most the timeout of the call.
  *  - Structs: zero the whole struct, then set `size` to the sizeof of its type. A field that is
  *    zero (or NULL) takes its default value. New releases add fields at the end. A newer library
  *    reads fields that an older program lacks as zero. An older library accepts unknown fields only
@@ -165,8 +165,8 @@ TUTTI_API const char *tutti_quant_name(tutti_quant quant);      /* "none", "minm
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
-/* A communicator, created by tutti_comm_create, and a request, created by a non-blocking call.
- * Programs use pointers only. */
+/* Opaque handles: a communicator, created by tutti_comm_create, and a request, created by a
+ * non-blocking call. */
 typedef struct tutti_comm tutti_comm;
 typedef struct tutti_request tutti_request;
 
@@ -174,8 +174,8 @@ typedef struct tutti_request tutti_request;
  * takes its default value. */
 typedef struct tutti_conf {
     size_t size;
-    const char *rendezvous; /* "tcp://host:port", "tcp://[v6]:port" or "file:///path";
-                               NULL: read from the environment */
+    const char *rendezvous; /* "tcp://host:port", "tcp://[v6]:port", "file:///path" or
+                               "etcd://host:port/prefix"; NULL: read from the environment */
     int32_t nranks;         /* 0: nranks and rank are read from the environment */
     int32_t rank;           /* read only if nranks > 0 */
     const char *token;      /* shared secret of the job; NULL: TUTTI_TOKEN, else no token */
@@ -197,11 +197,12 @@ typedef struct tutti_conf {
                                TUTTI_SECURITY, else plain. Must be the same on all ranks */
     const char *tune_files; /* files written by `tutti tune`, e.g. "a.json,b.json", which rank 0
                                reads for all ranks; NULL: TUTTI_TUNE_FILE, else none */
-    const char *name;       /* of the communicator in traces (tutti/trace.h), e.g. "data parallel";
-                               copied, at most 63 bytes; NULL: none */
+    const char *name;       /* name of the communicator in traces (tutti/trace.h), e.g. "data
+                               parallel"; copied, at most 63 bytes; NULL: none */
 } tutti_conf;
 
-/* Id of a new communicator, from tutti_id_create. The application distributes it to all ranks. */
+/* Id of a new communicator, from tutti_id_create. The application distributes it to all ranks.
+ * Source: ncclUniqueId. */
 typedef struct tutti_id {
     char bytes[128];
 } tutti_id;
@@ -212,13 +213,14 @@ typedef struct tutti_id {
  *        TUTTI_SIZE and TUTTI_RENDEZVOUS, or the variables of a supported launcher (`tutti run`,
  *        mpirun of Open MPI or MPICH, srun, torchrun)
  * *out   is owned by the caller and freed with tutti_comm_destroy
- * TIMEOUT: some ranks did not connect. The message names them. With a tcp:// or file:// rendezvous,
- * which rank 0 serves, the message names only rank 0 if rank 0 is missing. */
+ * TIMEOUT: some ranks did not connect. The message names them. With a tcp://, file:// or
+ * etcd:// rendezvous, which rank 0 serves, the message names only rank 0 if rank 0 is missing.
+ * MISMATCH: settings that must be equal differ between ranks. The message shows both. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
 
 /* Creates an id. Exactly one process makes this call; the process may have any rank. A background
  * thread of this process serves the rendezvous until all ranks have connected or the timeout has
- * expired. conf may be NULL. */
+ * expired. conf may be NULL. Source: ncclGetUniqueId. */
 TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
 /* Like tutti_comm_create, but uses the id instead of conf->rendezvous and conf->token. */
 TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks,
@@ -271,10 +273,12 @@ typedef struct tutti_call {
     tutti_request **request;    /* non-NULL: the call is non-blocking and sets *request, which the
                                    caller owns and must free with one of the waits below */
     int64_t timeout_ms;         /* 0: the communicator's timeout; negative: none. On an idle machine
-                                   a call returns within 5 ms of its deadline, plus one round trip
-                                   to query the missing ranks for the error message. If a missing
-                                   rank does not respond, the call returns up to 500 ms later, on a
-                                   busy machine up to 5 s */
+                                   a call returns within 5 ms of its deadline. It first completes a
+                                   copy of its buffer that is in progress (some 0.2 ms per MiB), and
+                                   queries the missing ranks for the error message (one round
+                                   trip). If a missing rank does not respond to the query, the
+                                   call returns up to 500 ms after its deadline (on a busy machine,
+                                   up to 5 s) */
     const char *algo;           /* name of an algorithm (`tutti info --algos`), e.g.
                                    "allreduce_ring" or "ring" for short; must be the same on all
                                    ranks. NULL: automatic selection */
@@ -301,12 +305,12 @@ typedef struct tutti_call {
                                    completed. NULL: not reported */
 } tutti_call;
 
-/* Makes progress, and returns the status of the request: TUTTI_PENDING until the request has
- * completed. Does not free the request. */
+/* Makes progress and returns the status of the request, which is TUTTI_PENDING until the request
+ * has completed. Does not block, and does not free the request. */
 TUTTI_API tutti_status tutti_test(tutti_request *request);
-/* Like tutti_test, but blocks until the request completes or timeout_ms has passed. If no data
- * arrives, the call may return up to 50 ms late. Negative timeout_ms: no limit. For callers that
- * must periodically check for other events, such as signals. */
+/* Like tutti_test, but blocks until the request completes or timeout_ms has passed; lateness: as in
+ * tutti_call.timeout_ms. Negative timeout_ms: no limit. For callers that must periodically check
+ * for other events, such as signals. */
 TUTTI_API tutti_status tutti_test_for(tutti_request *request, int64_t timeout_ms);
 /* Blocks until the request completes, then frees the request and returns its status.
  * INVALID: request is NULL. */
@@ -333,7 +337,7 @@ TUTTI_API tutti_status tutti_request_notify(tutti_request *request, void (*notif
 /* dst[i] = op over all ranks r of src_r[i]. Shapes: src[count], dst[count], on every rank. */
 TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type,
                                        tutti_redop op, tutti_comm *comm, const tutti_call *call);
-/* Like allreduce, with the result only on `root`; dst is ignored on other ranks. */
+/* Like allreduce, but only `root` receives the result; dst is ignored on other ranks. */
 TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type,
                                     tutti_redop op, int root, tutti_comm *comm,
                                     const tutti_call *call);
@@ -403,9 +407,9 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
  *
  * A receive with peer TUTTI_ANY_RANK takes the next unreceived message with its tag from any rank,
  * including this one. tutti_call.source returns the sender's rank. Messages of one sender are
- * received in order; if several ranks have sent, their messages are taken in turn. A message
- * matches the earliest receive that accepts it. Therefore, while a receive from any rank is
- * unmatched, later receives with the same tag wait behind it. After a rank's first receive from any
+ * received in order; if several ranks have sent, their messages are received round-robin. A message
+ * matches the earliest posted receive that accepts it. Therefore, while a receive from any rank is
+ * unmatched, later receives with the same tag cannot match. After a rank's first receive from any
  * rank, each long send to that rank on this communicator costs one more short message, unless the
  * receive is posted before the send.
  * TIMEOUT: no rank sent. PEER_LOST: a rank that might have been the sender was lost, or all other
@@ -418,7 +422,7 @@ TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype typ
 TUTTI_API tutti_status tutti_recv(void *buf, size_t count, tutti_dtype type, int peer,
                                   tutti_comm *comm, const tutti_call *call);
 
-/* A send or receive in a group. */
+/* A send or receive of tutti_group. */
 typedef struct tutti_p2p {
     int is_recv;        /* 0: send from buf; 1: receive into buf */
     int peer;           /* rank; for a receive also TUTTI_ANY_RANK */
@@ -443,8 +447,8 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
 /* Allocates zeroed, page-aligned memory that other ranks of this host can map: a transfer to this
  * memory needs only one copy. Local. The caller frees *out with tutti_mem_free, after the last call
  * that uses it and before the communicator is destroyed.
- * NOMEM: also if 256 allocations exist. A communicator shares this limit with all communicators
- * that were split or duplicated from it. */
+ * NOMEM: out of memory, or 256 allocations already exist. A communicator shares this limit with all
+ * communicators that were split or duplicated from it. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
 TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
 /* Registers mem[bytes] for frequent use. The memory remains owned by the caller. Local; valid for
@@ -499,7 +503,7 @@ TUTTI_API tutti_status tutti_mem_register_device(tutti_comm *comm, void *mem, si
  * `size` to sizeof(tutti_registered). */
 typedef struct tutti_registered {
     size_t size;
-    uint64_t hits;              /* uses of memory that was already registered */
+    uint64_t hits;              /* operations whose memory was already registered */
     uint64_t misses;            /* new registrations, made by tutti_mem_register or when an
                                    operation used the memory */
     uint64_t dynamic;           /* misses for memory that the program did not register */
@@ -509,9 +513,9 @@ typedef struct tutti_registered {
                                    released */
     uint64_t count, bytes;      /* current registrations and their bytes */
     uint64_t bytes_most;        /* highest value of `bytes` */
-    uint64_t told_bytes;        /* current registrations by tutti_mem_register, in bytes */
-    uint64_t registering_ns, undoing_ns;    /* time in the device libraries for registration and
-                                               for deregistration */
+    uint64_t explicit_bytes;    /* bytes of the current registrations by tutti_mem_register */
+    uint64_t registering_ns, undoing_ns;    /* time spent in libibverbs or libfabric to register
+                                               and to deregister memory */
 } tutti_registered;
 
 /* Writes the registration statistics to *out. Any thread. INVALID: out is NULL, or out->size is
@@ -531,11 +535,11 @@ typedef struct tutti_memory_part {
 /* Memory use of a communicator in this process, without the overhead of allocators and the kernel.
  * Set `size` to sizeof(tutti_memory). A rank is idle if the calling rank has not communicated with
  * it. idle_bytes is the memory per idle rank: the sum of rank_bytes / nranks over all parts (shared
- * parts: rank_bytes / job_ranks). */
+ * parts: rank_bytes / job_ranks). Memory that the ranks of a host share counts in equal parts. */
 typedef struct tutti_memory {
     size_t size;
     uint32_t nranks;            /* ranks of the communicator */
-    uint32_t job_ranks;         /* ranks of the job, for which shared tables have entries */
+    uint32_t job_ranks;         /* ranks of the job; shared tables have an entry for each */
     uint32_t connected;         /* ranks with a connection to this one */
     uint32_t nparts;
     double idle_bytes;          /* bytes per idle rank */

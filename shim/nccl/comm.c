@@ -7,6 +7,7 @@
 
 #include "error.h"
 #include "group.h"
+#include "window.h"
 
 ncclResult_t nccl_config_check(const ncclConfig_t *config, const char *call)
 {
@@ -54,6 +55,9 @@ void nccl_comm_free(struct ncclComm *c, bool abort)
     join(c);
     if (abort && c->gpu)
         tutti_gpu_abort(c->gpu);
+    else if (c->gpu)
+        tutti_gpu_flush(c->gpu);    /* operations in progress need the windows */
+    nccl_windows_free(c);
     tutti_gpu_destroy(c->gpu);
     tutti_comm_destroy(c->comm);
     tutti_comm_destroy(c->base);

@@ -37,6 +37,7 @@ struct ncclComm {
                                            the one that may use `base` */
     pthread_t thread;                   /* that starts it */
     bool has_thread;                    /* not joined yet */
+    struct ncclWindow *windows;         /* protected by lock */
     struct nccl_factor *factors;
     int nfactors;
     char why[NCCL_WHY_BYTES];           /* of a failed start; written before state */

@@ -1,20 +1,89 @@
-/* Memory. */
+/* Memory and its registration. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "comm.h"
 #include "error.h"
 
-#define NCCL_WINDOW_MAGIC 0x74757477u
+/* Memory of ncclMemAlloc that begins behind the start of its allocation, so that it can be a
+ * window. */
+struct moved {
+    struct moved *next;
+    char *mem;
+    void *allocated;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct moved *first;             /* protected by lock */
+
+static bool is_aligned(const void *mem)
+{
+    return (uintptr_t)mem % NCCL_WIN_ALIGNMENT == 0;
+}
+
+/* Allocates aligned memory from a longer allocation. */
+static ncclResult_t allocate_moved(void **out, size_t bytes)
+{
+    struct moved *m = malloc(sizeof *m);
+    ncclResult_t result;
+
+    if (!m || bytes > SIZE_MAX - NCCL_WIN_ALIGNMENT) {
+        free(m);
+        return nccl_fail(ncclSystemError, "ncclMemAlloc: out of memory");
+    }
+    result = nccl_result(tutti_gpu_mem_alloc(bytes + NCCL_WIN_ALIGNMENT, &m->allocated));
+    if (result) {
+        free(m);
+        return result;
+    }
+    m->mem =
+        (char *)m->allocated + (NCCL_WIN_ALIGNMENT - (uintptr_t)m->allocated % NCCL_WIN_ALIGNMENT);
+    pthread_mutex_lock(&lock);
+    m->next = first;
+    first = m;
+    pthread_mutex_unlock(&lock);
+    *out = m->mem;
+    return ncclSuccess;
+}
 
 NCCL_API(ncclResult_t, ncclMemAlloc, void **out, size_t bytes)
 {
-    return nccl_result(tutti_gpu_mem_alloc(bytes, out));
+    void *mem = NULL;
+    ncclResult_t result;
+
+    if (!out)
+        return nccl_fail(ncclInvalidArgument, "ncclMemAlloc: NULL argument");
+    result = nccl_result(tutti_gpu_mem_alloc(bytes, &mem));
+    if (result)
+        return result;
+    if (!is_aligned(mem)) {
+        tutti_gpu_mem_free(mem);
+        return allocate_moved(out, bytes);
+    }
+    *out = mem;
+    return ncclSuccess;
+}
+
+/* Returns the allocation of mem. */
+static void *take_allocation(void *mem)
+{
+    struct moved **at = &first, *m;
+
+    pthread_mutex_lock(&lock);
+    while (*at && (*at)->mem != mem)
+        at = &(*at)->next;
+    m = *at;
+    if (m)
+        *at = m->next;
+    pthread_mutex_unlock(&lock);
+    if (m)
+        mem = m->allocated;
+    free(m);
+    return mem;
 }
 
 NCCL_API(ncclResult_t, ncclMemFree, void *mem)
 {
-    return nccl_result(tutti_gpu_mem_free(mem));
+    return nccl_result(tutti_gpu_mem_free(take_allocation(mem)));
 }
 
 /* Registration has no effect yet: transfers are staged through pinned memory. The handle only
@@ -52,73 +121,4 @@ NCCL_API(ncclResult_t, ncclCommDeregister, ncclComm_t comm, void *handle)
     r->magic = 0;
     free(r);
     return ncclSuccess;
-}
-
-/* A window has no effect on operations yet, like a registration. Nothing is put into it, because
- * ncclPutSignal is not supported. */
-struct ncclWindow {
-    uint32_t magic;
-    struct ncclComm *comm;
-    void *buf;
-};
-typedef struct ncclWindow *ncclWindow_t;
-
-NCCL_API(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void *buf, size_t bytes,
-         ncclWindow_t *out, int flags)
-{
-    ncclResult_t result = nccl_comm_ready(comm, "ncclCommWindowRegister");
-    struct ncclWindow *w;
-
-    if (!result && (!buf || !bytes || !out))
-        result =
-            nccl_fail(ncclInvalidArgument, "ncclCommWindowRegister: NULL argument, or no bytes");
-    if (!result && (uintptr_t)buf % NCCL_WIN_ALIGNMENT)
-        result =
-            nccl_fail(ncclInvalidArgument, "ncclCommWindowRegister: %p is not aligned to %u bytes",
-                      buf, NCCL_WIN_ALIGNMENT);
-    if (!result && flags & ~NCCL_WIN_FLAGS)
-        result = nccl_fail(ncclInvalidArgument, "ncclCommWindowRegister: unknown flags %#x",
-                           (unsigned)flags);
-    if (result)
-        return result;
-    w = malloc(sizeof *w);
-    if (!w)
-        return nccl_fail(ncclSystemError, "ncclCommWindowRegister: out of memory");
-    *w = (struct ncclWindow){ .magic = NCCL_WINDOW_MAGIC, .comm = comm, .buf = buf };
-    *out = w;
-    return ncclSuccess;
-}
-
-static ncclResult_t check_window(ncclComm_t comm, const struct ncclWindow *w, const char *call)
-{
-    const ncclResult_t result = nccl_comm_check(comm, call);
-
-    if (result)
-        return result;
-    if (!w || w->magic != NCCL_WINDOW_MAGIC || w->comm != comm)
-        return nccl_fail(ncclInvalidArgument, "%s: the window is %s", call,
-                         w ? "invalid or of another communicator" : "NULL");
-    return ncclSuccess;
-}
-
-NCCL_API(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_t window)
-{
-    const ncclResult_t result = check_window(comm, window, "ncclCommWindowDeregister");
-
-    if (result)
-        return result;
-    window->magic = 0;
-    free(window);
-    return ncclSuccess;
-}
-
-NCCL_API(ncclResult_t, ncclWinGetUserPtr, ncclComm_t comm, ncclWindow_t window, void **out)
-{
-    ncclResult_t result = check_window(comm, window, "ncclWinGetUserPtr");
-
-    if (!result && !out)
-        result = nccl_fail(ncclInvalidArgument, "ncclWinGetUserPtr: NULL argument");
-    if (!result)
-        *out = window->buf;
-    return result;
 }

@@ -3,6 +3,7 @@
 #ifndef TUTTI_NCCL_ABI_H
 #define TUTTI_NCCL_ABI_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +12,9 @@
 #define NCCL_UNDEFINED INT32_MIN
 #define NCCL_NO_COLOR (-1)
 #define NCCL_WIN_ALIGNMENT 4096u
-#define NCCL_WIN_FLAGS 3        /* symmetric, strict ordering */
+#define NCCL_WIN_FLAGS 7        /* symmetric, strict ordering, for puts only */
+#define NCCL_CONTEXTS 4         /* of ncclPutSignal and the like */
+#define NCCL_SIGNALS 16         /* of a context */
 #define NCCL_SUSPEND_MEM 1
 #define NCCL_STAT_SUSPENDED 1   /* of ncclCommMemStats; the others are bytes */
 #define NCCL_STAT_TOTAL 3
@@ -46,6 +49,33 @@ typedef struct {
     int split_share, traffic_class;
     const char *comm_name;
 } ncclConfig_t;
+
+/* What ncclWaitSignal waits for: op_count signals of a peer. */
+typedef struct {
+    int op_count, peer, signal, context;
+} ncclWaitSignalDesc_t;
+
+/* What ncclCommQueryProperties writes; `size` is the program's. The types of transports and the
+ * support of multicast and counted transfers are those of the device API. */
+typedef struct {
+    size_t size;
+    unsigned magic, version;
+    int rank, nranks, cuda_device, nvml_device;
+    bool device_api, multimem;
+    int gin_type, lsa_teams;
+    bool host_rma;
+    int railed_gin_type;
+    uint64_t hash;
+    int gin_stride, gin_connection;
+    bool gin[64];
+    size_t device_comm_bytes;
+    bool cft, cft_multicast, cft_counted;
+} ncclCommProperties_t;
+
+/* Ranks `stride` apart, as one of them sees them. */
+typedef struct {
+    int nranks, rank, stride;
+} ncclTeam_t;
 
 typedef int ncclDataType_t;     /* enumerations of the ABI */
 typedef int ncclRedOp_t;

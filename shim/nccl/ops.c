@@ -150,6 +150,91 @@ NCCL_API(ncclResult_t, ncclRecv, void *dst, size_t count, ncclDataType_t type, i
     return add(CALL(RECV, "ncclRecv"), NULL, dst, count, type, NO_REDOP, peer, comm, stream);
 }
 
+/* ---- puts and signals ---- */
+
+/* Sets the signal of a context. */
+static ncclResult_t set_signal(tutti_gpu_op *op, int signal, int context, const char *call)
+{
+    if (signal < 0 || signal >= NCCL_SIGNALS || context < 0 || context >= NCCL_CONTEXTS)
+        return nccl_fail(ncclInvalidArgument,
+                         "%s: signal %d of context %d, but there are %d signals and %d contexts",
+                         call, signal, context, NCCL_SIGNALS, NCCL_CONTEXTS);
+    op->signal = (uint32_t)(context * NCCL_SIGNALS + signal);
+    return ncclSuccess;
+}
+
+static ncclResult_t put(tutti_gpu_op *op, int signal, int context, unsigned flags,
+                        struct ncclComm *c, struct ncclWindow *w, const char *call)
+{
+    ncclResult_t result = nccl_comm_check(c, call);
+
+    op->size = sizeof *op;
+    op->kind = TUTTI_GPU_PUT_SIGNAL;
+    if (!result)
+        result = set_signal(op, signal, context, call);
+    if (!result && flags)
+        result = nccl_fail(ncclInvalidArgument, "%s: flags are %#x, but must be 0", call, flags);
+    return result ? nccl_group_refuse(result) : nccl_group_add_put(c, op, w);
+}
+
+NCCL_API(ncclResult_t, ncclPutSignal, const void *src, size_t count, ncclDataType_t type, int peer,
+         struct ncclWindow *window, size_t offset, int signal, int context, unsigned flags,
+         ncclComm_t comm, cudaStream_t stream)
+{
+    tutti_gpu_op op = {
+        .src = src, .count = count, .root = peer, .offset = offset, .stream = stream
+    };
+    ncclResult_t result = set_type(&op, type, "ncclPutSignal");
+
+    if (!result && !window)
+        result = nccl_fail(ncclInvalidArgument, "ncclPutSignal: the window is NULL");
+    if (result)
+        return nccl_group_refuse(result);
+    return put(&op, signal, context, flags, comm, window, "ncclPutSignal");
+}
+
+NCCL_API(ncclResult_t, ncclSignal, int peer, int signal, int context, unsigned flags,
+         ncclComm_t comm, cudaStream_t stream)
+{
+    tutti_gpu_op op = { .root = peer, .stream = stream };
+
+    return put(&op, signal, context, flags, comm, NULL, "ncclSignal");
+}
+
+/* A wait of one descriptor. */
+static ncclResult_t wait_for(const ncclWaitSignalDesc_t *d, struct ncclComm *c, cudaStream_t stream)
+{
+    tutti_gpu_op op = { .size = sizeof op,
+                        .kind = TUTTI_GPU_WAIT_SIGNAL,
+                        .root = d->peer,
+                        .count = (size_t)d->op_count,
+                        .stream = stream };
+    ncclResult_t result = set_signal(&op, d->signal, d->context, "ncclWaitSignal");
+
+    if (!result && d->op_count < 1)
+        result = nccl_fail(ncclInvalidArgument,
+                           "ncclWaitSignal: the operation count is %d, but must be at least 1",
+                           d->op_count);
+    return result ? nccl_group_refuse(result) : nccl_group_add(c, &op, NULL);
+}
+
+NCCL_API(ncclResult_t, ncclWaitSignal, int n, ncclWaitSignalDesc_t *descriptors, ncclComm_t comm,
+         cudaStream_t stream)
+{
+    ncclResult_t result = nccl_comm_check(comm, "ncclWaitSignal"), ended;
+
+    if (!result && (n < 0 || (n && !descriptors)))
+        result = nccl_fail(ncclInvalidArgument, "ncclWaitSignal: %s",
+                           n < 0 ? "the number of descriptors is negative" : "NULL argument");
+    if (result)
+        return nccl_group_refuse(result);
+    nccl_group_begin();             /* all waits are started, or none */
+    for (int i = 0; i < n && !result; i++)
+        result = wait_for(&descriptors[i], comm, stream);
+    ended = nccl_group_end();
+    return result ? result : ended;
+}
+
 /* ---- operations of reductions ---- */
 
 /* Returns a free entry of the table, or NULL without memory. The caller holds the lock. */

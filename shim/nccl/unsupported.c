@@ -10,12 +10,6 @@
         return nccl_fail(ncclInvalidUsage, #name " is not supported by Tutti (" hint ")");         \
     }
 
-#define NO_PUTS "puts to device memory are not supported yet; use tutti/rma.h on host memory"
-UNSUPPORTED(ncclPutSignal, NO_PUTS)
-UNSUPPORTED(ncclSignal, NO_PUTS)
-UNSUPPORTED(ncclWaitSignal, NO_PUTS)
-
-UNSUPPORTED(ncclCommQueryProperties, "there is no device API")
 UNSUPPORTED(ncclGroupSimulateEnd, "times are predicted by tutti plan")
 UNSUPPORTED(ncclSetEncryption, "set TUTTI_SECURITY")
 
@@ -67,11 +61,7 @@ NCCL_API(void, ncclResetDebugInit, void)
 {
 }
 
-/* Teams are of the device API; an empty team. */
-typedef struct {
-    int nranks, rank, stride;
-} ncclTeam_t;
-
+/* Teams of counted transfers: empty. */
 #define NO_TEAM(name)                                                                              \
     NCCL_API(ncclTeam_t, name, void)                                                               \
     {                                                                                              \
@@ -80,9 +70,6 @@ typedef struct {
     }
 NO_TEAM(ncclTeamCft)
 NO_TEAM(ncclTeamCftMultimem)
-NO_TEAM(ncclTeamLsa)
-NO_TEAM(ncclTeamRail)
-NO_TEAM(ncclTeamWorld)
 
 #define NO_NUMBER(name)                                                                            \
     NCCL_API(int, name, void)                                                                      \
@@ -90,6 +77,4 @@ NO_TEAM(ncclTeamWorld)
         nccl_fail(ncclInvalidUsage, #name " is not supported by Tutti (" NO_DEVICE_API ")");       \
         return -1;                                                                                 \
     }
-NO_NUMBER(ncclTeamRankToLsa)
-NO_NUMBER(ncclTeamRankToWorld)
 NO_NUMBER(ncclLLA2ACalcSlots)

@@ -168,8 +168,8 @@ void sh_iput(const char *call, shmem_ctx_t ctx, void *dest, const void *src,
         return;
     to = sh_place_of(call, "dest", dest, span(call, "dst", s, s->dst));
     span(call, "sst", s, s->sst);
-    rows.stride = (size_t)s->dst * s->bytes;
-    rows.src_stride = (size_t)s->sst * s->bytes;
+    rows.stride = s->nelems == 1 ? s->bytes : (size_t)s->dst * s->bytes;
+    rows.src_stride = s->nelems == 1 ? s->bytes : (size_t)s->sst * s->bytes;
     sh_order_drain(call, at);
     sh_check(call, tutti_window_put_rows(to.segment->window, at, to.offset, src, &rows, NULL));
 }

@@ -240,6 +240,12 @@ void sh_party_alltoall(const struct sh_party *p, void *dest, const void *src, si
     free(copy);
 }
 
+/* Bytes from the start of the first of n elements to the end of the last. */
+static size_t span(const struct sh_party *p, size_t n, ptrdiff_t stride, size_t bytes)
+{
+    return sh_bytes(p->call, sh_bytes(p->call, n - 1, (size_t)stride) + 1, bytes);
+}
+
 void sh_party_alltoalls(const struct sh_party *p, void *dest, const void *src, ptrdiff_t dst,
                         ptrdiff_t sst, size_t nelems, size_t bytes)
 {
@@ -249,8 +255,8 @@ void sh_party_alltoalls(const struct sh_party *p, void *dest, const void *src, p
     if (dst < 1 || sst < 1)
         sh_die(p->call, "dst = %td, sst = %td: a stride must be at least 1", dst, sst);
     if (all) {
-        check(p, "dest", dest, 1, sh_bytes(p->call, (all / bytes - 1) * (size_t)dst + 1, bytes));
-        check(p, "source", src, 1, sh_bytes(p->call, (all / bytes - 1) * (size_t)sst + 1, bytes));
+        check(p, "dest", dest, 1, span(p, all / bytes, dst, bytes));
+        check(p, "source", src, 1, span(p, all / bytes, sst, bytes));
     }
     to = sh_alloc(p->call, all);
     from = sh_alloc(p->call, all);

@@ -29,7 +29,8 @@ static void free_bits(uint32_t far, uint32_t i, uint32_t *high, uint32_t *low)
     *low = i - *high;
 }
 
-uint32_t tt_order_lowest(const struct tt_fold *f, uint32_t far, uint32_t group, uint32_t i)
+/* Returns the lowest of the groups that tt_order_held describes. */
+static uint32_t lowest_group(const struct tt_fold *f, uint32_t far, uint32_t group, uint32_t i)
 {
     uint32_t high, low;
 
@@ -55,7 +56,7 @@ void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t fa
     uint32_t high, low;
 
     free_bits(far, i, &high, &low);
-    const uint32_t first = tt_order_lowest(f, far, group, i), run = 1u << low,
+    const uint32_t first = lowest_group(f, far, group, i), run = 1u << low,
                    apart = f->groups >> high, pieces = 1u << high;
     /* Runs in groups of two ranks, a run partly in these, and runs in groups of one. */
     const uint32_t before = f->extras < first + run ? 0 : (f->extras - first - run) / apart + 1;

@@ -27,7 +27,5 @@ struct tt_part {
  * buffer (`at`: its first byte) with the ranks' blocks of c->bytes in order. */
 void tt_order_held(const struct tt_coll *c, const struct tt_fold *f, uint32_t far, uint32_t group,
                    uint32_t i, struct tt_ref at, struct tt_part part[TT_ORDER_PARTS]);
-/* The lowest group among them. */
-uint32_t tt_order_lowest(const struct tt_fold *f, uint32_t far, uint32_t group, uint32_t i);
 
 #endif

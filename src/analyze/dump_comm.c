@@ -103,21 +103,33 @@ static void set_members(struct tt_reading *g, struct tt_dumps_comm *c, const str
 
     if (c->members_hash == hash)
         return;
+    /* those of a run are the members of its latest view, which may differ between dumps */
+    if (c->members_hash != 0 && strcmp(tt_dumps_text(g->d, c->of), "run") == 0)
+        return;
     if (c->members_hash != 0) {
         tt_reading_broken(g, "the members of a communicator differ from those in another dump");
         return;
     }
     wrong = tt_members_parse(&c->members, t->text, t->bytes, g->d->nranks);
-    if (wrong)
+    if (wrong) {
         tt_reading_broken(g, wrong);
-    else
-        c->members_hash = hash;
+        return;
+    }
+    c->members_hash = hash;
+    for (uint32_t i = 0; i < c->members.nranges; i++) {
+        const struct tt_members_range *r = &c->members.ranges[i];
+        const uint32_t last = r->first + (r->n - 1) * r->step;
+
+        if (last >= g->d->nmentioned)
+            g->d->nmentioned = last + 1;
+    }
 }
 
 void tt_read_comm(struct tt_reading *g, struct tt_line *l)
 {
     struct tt_line_text key, text = { "", 0 }, members = { "", 0 };
     uint32_t name = 0, of = 0, comm;
+    bool is_open = true;
 
     if (!tt_line_string(l, &text))
         return;
@@ -126,6 +138,8 @@ void tt_read_comm(struct tt_reading *g, struct tt_line *l)
             name = tt_reading_text_of(g, l, NAME_BYTES);
         else if (tt_line_is(&key, "of"))
             of = tt_reading_text(g, l);
+        else if (tt_line_is(&key, "open") && !tt_line_null(l))
+            tt_line_bool(l, &is_open);
         else if (tt_line_is(&key, "members") && !tt_line_null(l))
             tt_line_string(l, &members);
         else if (!tt_line_is(&key, "members"))
@@ -138,6 +152,7 @@ void tt_read_comm(struct tt_reading *g, struct tt_line *l)
     if (g->d->comms[comm].name == TT_INTERN_EMPTY)
         g->d->comms[comm].name = name;
     g->d->comms[comm].of = of;
+    g->d->comms[comm].is_open |= is_open;
     if (members.bytes > 0)
         set_members(g, &g->d->comms[comm], &members);
 }

@@ -75,14 +75,15 @@ static const char *head_wrong(const struct tt_dumps *d, const struct head *h)
 {
     if (h->version != 1)
         return "not a trace dump of version 1";
-    if (h->ranks == 0 || h->ranks > TT_DUMPS_RANKS_MAX)
-        return "\"ranks\" must be a number from 1 to 1048576 (dumps of elastic runs are not "
-               "supported)";
-    if (h->rank >= h->ranks)
+    if (h->ranks > TT_DUMPS_RANKS_MAX)
+        return "\"ranks\" must be a number up to 1048576 (0: an elastic run)";
+    if (h->ranks > 0 && h->rank >= h->ranks)
         return "\"rank\" must be below \"ranks\"";
+    if (h->rank >= TT_DUMPS_RANKS_MAX)
+        return "\"rank\" must be a number below 1048576";
     if (d->nranks > 0 && strcmp(d->job, h->job) != 0)
         return "a dump of another job than the first dump (analyze one job at a time)";
-    if (d->nranks > 0 && d->nranks != h->ranks)
+    if (d->nranks > 0 && (d->is_elastic ? 0 : d->nranks) != h->ranks)
         return "\"ranks\" differs from the first dump";
     if (d->nranks > 0 && d->ranks[h->rank].has_dump)
         return "a second dump of this rank (it is not used)";
@@ -95,25 +96,24 @@ static bool begin_job(struct tt_reading *g, const struct head *h)
 
     if (d->nranks > 0)
         return true;
-    d->ranks = calloc(h->ranks, sizeof *d->ranks);
+    d->is_elastic = h->ranks == 0;
+    d->nranks = d->is_elastic ? TT_DUMPS_RANKS_MAX : (uint32_t)h->ranks;
+    d->ranks = calloc(d->nranks, sizeof *d->ranks);     /* the system allocates only used pages */
     if (!d->ranks) {
+        d->nranks = 0;
         tt_reading_no_memory(g);
         return false;
     }
-    d->nranks = (uint32_t)h->ranks;
     d->host = h->has_clock ? TT_INTERN_EMPTY : h->host;
     memcpy(d->job, h->job, sizeof d->job);
     memcpy(d->version, h->tutti, sizeof d->version);
-    for (uint32_t r = 0; r < d->nranks; r++)
-        d->ranks[r].gone = d->ranks[r].heard = d->ranks[r].now = d->ranks[r].note_at =
-            TT_DUMPS_NEVER;
     return true;
 }
 
 static void begin_rank(struct tt_reading *g, const struct head *h)
 {
     struct tt_dumps *d = g->d;
-    struct tt_dumps_rank *r = &d->ranks[h->rank];
+    struct tt_dumps_rank *r = tt_reading_rank(g, (uint32_t)h->rank);
 
     g->number = (uint32_t)h->rank;
     g->rank = r;

@@ -49,7 +49,7 @@ static void read_waits(struct tt_reading *g, struct tt_line *l, struct tt_dumps_
         return;
     while (tt_line_key(l, &key))
         if (tt_line_is(&key, "rank"))
-            op->waits_rank = tt_reading_below(l, g->d->nranks);
+            op->waits_rank = tt_reading_rank_number(g, l);
         else if (tt_line_is(&key, "for") && !tt_line_null(l))
             op->waits_for = tt_line_string(l, &text) ? wait_of(&text) : TT_WAIT_NONE;
         else if (!tt_line_is(&key, "for"))
@@ -69,7 +69,7 @@ static void read_peer_bytes(struct tt_reading *g, struct tt_line *l, struct tt_d
         return;
     while (tt_line_key(l, &key))
         if (tt_line_is(&key, "rank"))
-            p->rank = tt_reading_below(l, g->d->nranks);
+            p->rank = tt_reading_rank_number(g, l);
         else if (tt_line_is(&key, "sent"))
             p->sent = tt_reading_u64(l);
         else if (tt_line_is(&key, "received"))
@@ -109,6 +109,33 @@ static void read_peers(struct tt_reading *g, struct tt_line *l, struct tt_dumps_
     }
 }
 
+/* Reads the time that its rank spent in each stage. */
+static void read_stages(struct tt_reading *g, struct tt_line *l, struct tt_dumps_op *op)
+{
+    static const char *const names[] = { [TT_OP_REGISTER] = "register",
+                                         [TT_OP_SENDING] = "send",
+                                         [TT_OP_REDUCE] = "reduce",
+                                         [TT_OP_COPY] = "copy" };
+    struct tt_line_text key;
+
+    if (tt_line_null(l) || !tt_line_object(l))
+        return;
+    for (int i = 0; i < TT_OP_STAGES; i++)
+        op->stages[i] = 0;
+    while (tt_line_key(l, &key)) {
+        int i = 0;
+
+        while (i < TT_OP_STAGES && !tt_line_is(&key, names[i]))
+            i++;
+        if (i < TT_OP_STAGES)
+            op->stages[i] = (float)tt_reading_u64(l);
+        else if (tt_line_is(&key, "first_data"))
+            op->first_data = tt_reading_time(g, l);
+        else
+            tt_line_skip(l);
+    }
+}
+
 static void op_times(struct tt_reading *g, struct tt_line *l, const struct tt_line_text *key,
                      struct tt_dumps_op *op)
 {
@@ -132,6 +159,8 @@ static void op_times(struct tt_reading *g, struct tt_line *l, const struct tt_li
         op->note = tt_reading_u32(l);     /* its number; finish() replaces it */
     else if (tt_line_is(key, "peers"))
         read_peers(g, l, op);
+    else if (tt_line_is(key, "stages"))
+        read_stages(g, l, op);
     else
         tt_line_skip(l);
 }
@@ -164,7 +193,7 @@ static void op_member(struct tt_reading *g, struct tt_line *l, const struct tt_l
     else if (tt_line_is(key, "root"))
         op->root = tt_reading_below(l, g->d->nranks);
     else if (tt_line_is(key, "peer"))
-        op->peer = tt_reading_below(l, g->d->nranks);
+        op->peer = tt_reading_rank_number(g, l);
     else if (tt_line_is(key, "tag"))
         op->tag = (int64_t)tt_reading_u64(l);
     else if (tt_line_is(key, "bytes"))
@@ -243,6 +272,8 @@ void tt_read_op(struct tt_reading *g, struct tt_line *l)
         .waits_rank = TT_DUMPS_NONE,
         .note = TT_DUMPS_NONE,
         .peers_first = g->d->npeers,
+        .first_data = TT_DUMPS_NEVER,
+        .stages = { -1, -1, -1, -1 },
     };
     struct tt_line_text key;
 

@@ -69,6 +69,26 @@ uint32_t tt_reading_below(struct tt_line *l, uint32_t end)
     return (uint32_t)n;
 }
 
+uint32_t tt_reading_rank_number(struct tt_reading *g, struct tt_line *l)
+{
+    const uint32_t rank = tt_reading_below(l, g->d->nranks);
+
+    if (rank != TT_DUMPS_NONE && rank >= g->d->nmentioned)
+        g->d->nmentioned = rank + 1;
+    return rank;
+}
+
+struct tt_dumps_rank *tt_reading_rank(struct tt_reading *g, uint32_t rank)
+{
+    struct tt_dumps_rank *r = &g->d->ranks[rank];
+
+    if (rank >= g->d->nmentioned)
+        g->d->nmentioned = rank + 1;
+    if (!r->is_used)
+        *r = (struct tt_dumps_rank){ TT_DUMPS_RANK_UNUSED, .is_used = true };
+    return r;
+}
+
 uint64_t tt_reading_u64(struct tt_line *l)
 {
     uint64_t n;

@@ -46,6 +46,10 @@ uint32_t tt_reading_text_of(struct tt_reading *g, struct tt_line *l, size_t cap)
 uint32_t tt_reading_text(struct tt_reading *g, struct tt_line *l);
 /* Reads a time and converts it to job time. */
 int64_t tt_reading_time(const struct tt_reading *g, struct tt_line *l);
+/* Reads a rank of the job. null, or outside of the job: NONE. */
+uint32_t tt_reading_rank_number(struct tt_reading *g, struct tt_line *l);
+/* Returns the entry of a rank below tt_dumps.nranks, which is initialized on its first use. */
+struct tt_dumps_rank *tt_reading_rank(struct tt_reading *g, uint32_t rank);
 /* Reads a number below `end`, else TT_DUMPS_NONE. */
 uint32_t tt_reading_below(struct tt_line *l, uint32_t end);
 /* Reads a number; null: 0. Larger ones become UINT32_MAX. */

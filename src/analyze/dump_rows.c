@@ -47,7 +47,7 @@ static uint8_t state_of(struct tt_line *l)
 static void keep_report(struct tt_reading *g, const struct tt_dumps_report *p)
 {
     struct tt_dumps *d = g->d;
-    struct tt_dumps_rank *about = &d->ranks[p->about];
+    struct tt_dumps_rank *about = tt_reading_rank(g, p->about);
 
     if (g->rank->has_clock && p->last_heard != TT_DUMPS_NEVER && p->last_heard > about->heard)
         about->heard = p->last_heard;
@@ -72,7 +72,7 @@ void tt_read_peer(struct tt_reading *g, struct tt_line *l)
     };
     struct tt_line_text key;
 
-    p.about = tt_reading_below(l, g->d->nranks);
+    p.about = tt_reading_rank_number(g, l);
     while (tt_line_key(l, &key))
         if (tt_line_is(&key, "wire"))
             p.wire = tt_reading_text(g, l);
@@ -92,7 +92,7 @@ static void lane_member(struct tt_reading *g, struct tt_line *l, const struct tt
                         struct tt_dumps_lane *p)
 {
     if (tt_line_is(key, "peer"))
-        p->peer = tt_reading_below(l, g->d->nranks);
+        p->peer = tt_reading_rank_number(g, l);
     else if (tt_line_is(key, "wire"))
         p->wire = tt_reading_text(g, l);
     else if (tt_line_is(key, "state"))

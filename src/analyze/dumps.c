@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 
+#define MARKED_MAX (1ull << 28)          /* members of elastic runs, over all communicators */
+
 tutti_status tt_dumps_init(struct tt_dumps *d)
 {
     *d = (struct tt_dumps){ .kept_max = TT_DUMPS_KEPT };
@@ -50,11 +52,49 @@ static void index_reports(struct tt_dumps *d)
     }
 }
 
+/* Marks the members of open communicators of an elastic run. */
+static void mark_members(struct tt_dumps *d)
+{
+    uint64_t visited = 0;
+
+    for (uint32_t c = 0; c < d->ncomms && visited < MARKED_MAX; c++) {
+        uint32_t range = 0, i = 0, rank;
+
+        while (d->comms[c].is_open && tt_members_next(&d->comms[c].members, &range, &i, &rank)) {
+            d->ranks[rank].is_member = true;
+            visited++;
+        }
+    }
+}
+
+/* Sets which ranks are members of the job. In an elastic run, the memory for all possible ids is
+ * reduced to those that exist. */
+static void index_ranks(struct tt_dumps *d)
+{
+    if (d->is_elastic) {
+        struct tt_dumps_rank *fewer = realloc(d->ranks, (d->nmentioned + 1ul) * sizeof *fewer);
+
+        d->ranks = fewer ? fewer : d->ranks;
+        d->nranks = d->nmentioned;
+    }
+    for (uint32_t r = 0; r < d->nranks; r++) {
+        if (!d->ranks[r].is_used)
+            d->ranks[r] = (struct tt_dumps_rank){ TT_DUMPS_RANK_UNUSED };
+        d->ranks[r].is_member = !d->is_elastic || d->ranks[r].has_dump;
+    }
+    if (d->is_elastic)
+        mark_members(d);
+    d->nmembers = 0;
+    for (uint32_t r = 0; r < d->nranks; r++)
+        d->nmembers += d->ranks[r].is_member;
+}
+
 /* Sorts the entries of each communicator by rank: ranks are visited in ascending order. */
 tutti_status tt_dumps_index(struct tt_dumps *d)
 {
     size_t first = 0;
 
+    index_ranks(d);
     free(d->by_comm);
     d->by_comm = calloc(d->nlocals + 1, sizeof *d->by_comm);
     if (!d->by_comm)
@@ -97,20 +137,6 @@ const struct tt_dumps_local *tt_dumps_local_of(const struct tt_dumps *d, uint32_
             low = middle + 1;
         else
             high = middle;
-    }
-    return NULL;
-}
-
-const struct tt_dumps_op *tt_dumps_op_of(const struct tt_dumps *d, uint32_t rank, uint32_t comm,
-                                         uint64_t seq)
-{
-    const struct tt_dumps_rank *r = &d->ranks[rank];
-
-    for (uint32_t i = r->nops; i > 0; i--) {
-        const struct tt_dumps_op *op = &d->ops[r->ops_first + i - 1];
-
-        if (op->comm == comm && op->seq == seq && op->class == TT_OP_COLLECTIVE)
-            return op;
     }
     return NULL;
 }

@@ -34,6 +34,7 @@ enum tt_op_wait {
     TT_WAIT_MATCH,
     TT_WAIT_OTHER
 };
+enum tt_op_stage { TT_OP_REGISTER, TT_OP_SENDING, TT_OP_REDUCE, TT_OP_COPY, TT_OP_STAGES };
 enum tt_peer_state { TT_PEER_ALIVE, TT_PEER_SILENT, TT_PEER_LOST, TT_PEER_UNKNOWN };
 
 /* All times: ns of job time. Texts: numbers in tt_dumps.texts. */
@@ -43,6 +44,8 @@ struct tt_dumps_op {
     int64_t waited;                     /* since then the application waits for it; NEVER: it
                                            does not wait */
     int64_t tag;
+    int64_t first_data;                 /* first data that was sent or arrived; NEVER: not known */
+    float stages[TT_OP_STAGES];         /* ns in each stage; negative: not known */
     size_t peers_first;                 /* in tt_dumps.peers */
     uint32_t npeers;
     uint32_t rank, comm;
@@ -94,9 +97,13 @@ struct tt_dumps_comm {
     uint32_t nlocals;
     size_t marked_local;                /* used while a dump is read */
     uint32_t marked_rank;
+    bool is_open;                       /* in a dump */
 };
 
 struct tt_dumps_rank {
+    bool is_used;                       /* while dumps are read: the entry is initialized */
+    bool is_member;                     /* of the job; of an elastic run: it has a dump, or is in an
+                                           open communicator */
     bool has_dump;
     bool is_complete;                   /* its dump has all lines */
     bool has_clock;                     /* its times are comparable with those of other ranks */
@@ -111,6 +118,11 @@ struct tt_dumps_rank {
     int64_t gone;                       /* earliest last_heard in reports of silence or loss */
 };
 
+/* Initial values of a rank. */
+#define TT_DUMPS_RANK_UNUSED \
+    .gone = TT_DUMPS_NEVER, .heard = TT_DUMPS_NEVER, .now = TT_DUMPS_NEVER, \
+    .note_at = TT_DUMPS_NEVER
+
 /* Last number of sends or receives of a rank, per peer and tag. */
 struct tt_dumps_p2p {
     uint32_t rank, comm, peer;
@@ -121,7 +133,12 @@ struct tt_dumps_p2p {
 
 struct tt_dumps {
     char job[64], version[32];
-    uint32_t nranks;                    /* 0: no dump was read */
+    uint32_t nranks;                    /* 0: no dump was read. Elastic: one more than the highest
+                                           member id, once indexed; before, its bound */
+    uint32_t nmembers;                  /* of the job, once indexed */
+    uint32_t nmentioned;                /* one more than the highest rank in a line; used while
+                                           dumps are read */
+    bool is_elastic;                    /* ranks are member ids, with gaps */
     uint32_t host;                      /* of the first dump, if it has no clock offset: times of
                                            this host are comparable; else 0 */
     uint32_t kept_max;                  /* TT_DUMPS_KEPT; the caller may set 1 to
@@ -158,15 +175,12 @@ tutti_status tt_dumps_read(struct tt_dumps *d, const char *path);
 /* As tt_dumps_read, from text[bytes]; `name` identifies it in problems. */
 tutti_status tt_dumps_read_text(struct tt_dumps *d, const char *name, const char *text,
                                 size_t bytes);
-/* Builds the index. Call it after the last dump and before the functions below. */
+/* Builds the index. Call it after the last dump, once, and before the functions below. */
 tutti_status tt_dumps_index(struct tt_dumps *d);
 
 /* Returns the calls of a rank on a communicator, or NULL if its dump has no such communicator. */
 const struct tt_dumps_local *tt_dumps_local_of(const struct tt_dumps *d, uint32_t comm,
                                                uint32_t rank);
-/* Returns the kept record of a collective call of a rank, or NULL. */
-const struct tt_dumps_op *tt_dumps_op_of(const struct tt_dumps *d, uint32_t rank, uint32_t comm,
-                                         uint64_t seq);
 const char *tt_dumps_text(const struct tt_dumps *d, uint32_t text);
 /* Returns the name of a communicator: its given name, or the begin of its hash in hexadecimal. */
 const char *tt_dumps_comm_name(const struct tt_dumps *d, uint32_t comm, char out[32]);

@@ -120,6 +120,19 @@ bool tt_line_null(struct tt_line *l)
     return !l->error && line_word(l, "null");
 }
 
+bool tt_line_bool(struct tt_line *l, bool *out)
+{
+    if (l->error)
+        return false;
+    if (line_word(l, "true"))
+        *out = true;
+    else if (line_word(l, "false"))
+        *out = false;
+    else
+        return line_wrong(l, "true or false is expected");
+    return true;
+}
+
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Reads digits up to `most`. */

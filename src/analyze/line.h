@@ -37,6 +37,8 @@ bool tt_line_element(struct tt_line *l);
 bool tt_line_skip(struct tt_line *l);
 /* Reads null if it is the next value. */
 bool tt_line_null(struct tt_line *l);
+/* Reads true or false. Returns false with an error for another value. */
+bool tt_line_bool(struct tt_line *l, bool *out);
 /* Reads a whole number. Returns false with an error for another value. */
 bool tt_line_i64(struct tt_line *l, int64_t *out);
 bool tt_line_u64(struct tt_line *l, uint64_t *out);

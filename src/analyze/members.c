@@ -88,15 +88,3 @@ bool tt_members_next(const struct tt_members *m, uint32_t *range, uint32_t *i, u
     }
     return true;
 }
-
-bool tt_members_has(const struct tt_members *m, uint32_t rank)
-{
-    for (uint32_t k = 0; k < m->nranges; k++) {
-        const struct tt_members_range *r = &m->ranges[k];
-
-        if (rank >= r->first && (rank - r->first) % r->step == 0 &&
-            (rank - r->first) / r->step < r->n)
-            return true;
-    }
-    return false;
-}

@@ -25,6 +25,5 @@ void tt_members_fini(struct tt_members *m);
 /* Iterates: returns the member after position (*range, *i), which begin as 0, 0. Returns false at
  * the end. */
 bool tt_members_next(const struct tt_members *m, uint32_t *range, uint32_t *i, uint32_t *rank);
-bool tt_members_has(const struct tt_members *m, uint32_t rank);
 
 #endif

@@ -3,26 +3,10 @@
 #include <stdlib.h>
 
 #include "analyze/grow.h"
-#include "analyze/pace_state.h"
-#include "base/prng.h"
+#include "analyze/pace_series.h"
 #include "base/status.h"
 
 #define LATE_SHARE 0.25         /* of the transfer time: calls within it are not late */
-
-static int by_value(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-
-    return a < b ? -1 : a > b;
-}
-
-double tt_pace_median(double *values, size_t n)
-{
-    if (n == 0)
-        return 0;
-    qsort(values, n, sizeof *values, by_value);
-    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 /* ---- groups ---- */
 
@@ -33,9 +17,8 @@ struct tt_pace *tt_pace_create(uint32_t nranks)
     if (p) {
         p->nranks = nranks;
         p->ranks = calloc((size_t)nranks + 1, sizeof *p->ranks);
-        p->rank_first = calloc((size_t)nranks + 2, sizeof *p->rank_first);
     }
-    if (p && p->ranks && p->rank_first)
+    if (p && p->ranks)
         return p;
     tt_pace_destroy(p);
     tt_fail(TUTTI_ERR_NOMEM, "analyze: out of memory for %u ranks", nranks);
@@ -50,12 +33,16 @@ void tt_pace_destroy(struct tt_pace *p)
     free(p->groups);
     free(p->seats);
     free(p->series);
+    free(p->samples);
+    free(p->histories);
     free(p->found);
     free(p->slots);
+    free(p->found_slots);
+    free(p->used_groups);
+    free(p->used_ranks);
+    free(p->used_series);
     free(p->values);
-    free(p->by_class);
-    free(p->by_rank);
-    free(p->rank_first);
+    free(p->slow);
     free(p);
 }
 
@@ -79,58 +66,12 @@ no_memory:
     return TT_PACE_NONE;
 }
 
-/* ---- series ---- */
-
-static uint32_t *series_slot(const struct tt_pace *p, uint32_t group, uint64_t class)
-{
-    uint64_t at = tt_mix64(class ^ tt_mix64(group));
-
-    for (;; at++) {
-        uint32_t *slot = &p->slots[at & (p->nslots - 1)];
-
-        if (*slot == 0 ||
-            (p->series[*slot - 1].group == group && p->series[*slot - 1].class == class))
-            return slot;
-    }
-}
-
-static bool grow_slots(struct tt_pace *p)
-{
-    const size_t n = p->nslots ? 2 * p->nslots : 256;
-    uint32_t *slots = calloc(n, sizeof *slots);
-
-    if (!slots)
-        return false;
-    free(p->slots);
-    p->slots = slots;
-    p->nslots = n;
-    for (size_t i = 0; i < p->nseries; i++)
-        *series_slot(p, p->series[i].group, p->series[i].class) = (uint32_t)i + 1;
-    return true;
-}
-
-/* Returns the series of a group and class, which it adds if it is new. NULL: out of memory. */
-static struct tt_pace_series *series_of(struct tt_pace *p, uint32_t group, uint64_t class)
-{
-    uint32_t *slot;
-
-    if (2 * p->nseries >= p->nslots && !grow_slots(p))
-        return NULL;
-    slot = series_slot(p, group, class);
-    if (*slot == 0) {
-        if (!tt_grow(&p->series, &p->cap_series, p->nseries, sizeof *p->series))
-            return NULL;
-        p->series[p->nseries++] = (struct tt_pace_series){ .group = group, .class = class };
-        *slot = (uint32_t)p->nseries;
-    }
-    return &p->series[*slot - 1];
-}
-
 /* ---- operations ---- */
 
 /* The times of an operation that its seats are compared with. */
 struct times {
     double last_called, transfer;
+    double waited;                      /* for the last caller, by all others */
     double called, outside, ended;      /* medians */
 };
 
@@ -148,15 +89,16 @@ static void compare_seat(struct tt_pace_seat *s, const struct tt_pace_op *op, ui
                          uint32_t n, const struct times *t)
 {
     const double scale = n == 2 ? 2 : 1, error = (double)op->error_ns;
+    const double transfer = t->transfer > 0 ? t->transfer : 0;
     const double late = scale * ((double)op->called[k] - t->called);
     const double outside = scale * ((double)op->outside[k] - t->outside);
     const double mine = (double)op->ended[k] - t->last_called, usual = t->ended - t->last_called;
 
-    if (op->is_mutual && late > LATE_SHARE * t->transfer + error && outside > late / 2) {
+    if (op->is_mutual && late > LATE_SHARE * transfer + error && outside > late / 2) {
         s->nlate++;
         s->late_ns += late;
-        for (uint32_t i = 0; i < n && (double)op->called[k] >= t->last_called; i++)
-            s->lost_ns += (double)op->called[k] - (double)op->called[i];
+        if ((double)op->called[k] >= t->last_called)
+            s->lost_ns += t->waited;
     }
     if (op->is_mutual && op->class != 0 && n > 2 && usual > 0 &&
         mine > TT_PACE_SLOW * usual + error) {
@@ -166,38 +108,65 @@ static void compare_seat(struct tt_pace_seat *s, const struct tt_pace_op *op, ui
     }
 }
 
-tutti_status tt_pace_add(struct tt_pace *p, const struct tt_pace_op *op)
+/* Adds a group to those of the current window. Returns false without memory. */
+static bool use_group(struct tt_pace *p, uint32_t group)
 {
-    struct tt_pace_members *g = &p->groups[op->group];
-    struct tt_pace_series *s = op->class ? series_of(p, op->group, op->class) : NULL;
-    struct times t = { .last_called = (double)op->called[0] };
-    double last_ended = (double)op->ended[0];
+    struct tt_pace_members *g = &p->groups[group];
 
-    if ((op->class && !s) || !tt_grow(&p->values, &p->cap_values, 0, sizeof *p->values))
-        return tt_fail(TUTTI_ERR_NOMEM, "analyze: out of memory for operations");
-    while (p->cap_values < g->n)
+    while (p->cap_values < g->n || p->cap_values == 0)
         if (!tt_grow(&p->values, &p->cap_values, p->cap_values, sizeof *p->values))
-            return tt_fail(TUTTI_ERR_NOMEM, "analyze: out of memory for %u ranks", g->n);
-    for (uint32_t k = 1; k < g->n; k++) {
+            return false;
+    if (g->nops > 0)
+        return true;
+    if (!tt_grow(&p->used_groups, &p->cap_used_groups, p->nused_groups, sizeof *p->used_groups))
+        return false;
+    p->used_groups[p->nused_groups++] = group;
+    p->nused_seats += g->n;
+    return true;
+}
+
+static struct times times_of(struct tt_pace *p, const struct tt_pace_op *op, uint32_t n)
+{
+    double last_ended = (double)op->ended[0];
+    struct times t = { .last_called = (double)op->called[0] };
+
+    for (uint32_t k = 1; k < n; k++) {
         if ((double)op->called[k] > t.last_called)
             t.last_called = (double)op->called[k];
         if ((double)op->ended[k] > last_ended)
             last_ended = (double)op->ended[k];
     }
-    t.called = median_of(p, op->called, g->n);
-    t.outside = median_of(p, op->outside, g->n);
-    t.ended = median_of(p, op->ended, g->n);
+    for (uint32_t k = 0; k < n; k++)
+        t.waited += t.last_called - (double)op->called[k];
+    t.called = median_of(p, op->called, n);
+    t.outside = median_of(p, op->outside, n);
+    t.ended = median_of(p, op->ended, n);
     t.transfer = (op->is_mutual ? t.ended : last_ended) - t.last_called;
+    return t;
+}
+
+tutti_status tt_pace_add(struct tt_pace *p, const struct tt_pace_op *op)
+{
+    struct tt_pace_members *g = &p->groups[op->group];
+    struct times t;
+    double used;
+
+    if (!use_group(p, op->group))
+        return tt_fail(TUTTI_ERR_NOMEM, "analyze: out of memory for a group of %u ranks", g->n);
+    t = times_of(p, op, g->n);
+    used = t.transfer > (double)op->error_ns ? t.transfer : 0;
+    if (op->class && !tt_pace_series_add(p, op->group, op->class, used))
+        return tt_fail(TUTTI_ERR_NOMEM, "analyze: out of memory for operations");
     for (uint32_t k = 0; k < g->n; k++)
         compare_seat(&p->seats[g->first + k], op, k, g->n, &t);
     g->nops++;
-    g->nmutual += op->is_mutual && s;
-    if (!s)
-        return TUTTI_OK;
-    s->nops++;
-    if (t.transfer > (double)op->error_ns && s->nsamples < TT_PACE_SAMPLES)
-        s->samples[s->nsamples++] = t.transfer;
+    g->nmutual += op->is_mutual && op->class;
     return TUTTI_OK;
+}
+
+struct tt_pace_counts tt_pace_counts(const struct tt_pace *p)
+{
+    return p->counts;
 }
 
 const struct tt_pace_found *tt_pace_found(const struct tt_pace *p, uint32_t *n)

@@ -30,13 +30,21 @@
 #define TT_PACE_SHARE 0.03              /* of a window */
 #define TT_PACE_NONE UINT32_MAX
 
+/* Bounds for hostile dumps. */
+#define TT_PACE_SAMPLES 64u             /* transfer times kept of a group and class in a window */
+#define TT_PACE_SAMPLES_MAX (1u << 24)  /* of all */
+#define TT_PACE_SERIES_MAX (1u << 20)   /* pairs of a group and a class */
+#define TT_PACE_STEPS \
+    64u /* of the search for slow ranks, per rank of each group with
+                                           operations in the window */
+
 enum tt_pace_kind { TT_PACE_LATE, TT_PACE_RANK, TT_PACE_LINK, TT_PACE_GROUP };
 
 struct tt_pace_found {
     enum tt_pace_kind kind;
     uint32_t rank, to;                  /* LATE, RANK: rank; LINK: both; else NONE */
     uint32_t group;                     /* where the evidence is strongest */
-    uint32_t first, last;               /* windows, from 0; `first` is the one in which it was named */
+    uint32_t first, last;               /* windows, from 0; it was named in `first` */
     uint32_t nwindows;                  /* windows in which it held, from `first` on */
     double factor;                      /* transfer time in the last window / usual one; LATE: 0 */
     double lost_ns;                     /* LATE: time that others waited for it, since `first` */
@@ -53,19 +61,29 @@ struct tt_pace_op {
     const int64_t *outside;             /* [n] time outside of operations before the call */
 };
 
+/* What the bounds excluded, and costs. */
+struct tt_pace_counts {
+    uint64_t nskipped;                  /* operations whose transfer times were not used */
+    uint64_t nunjudged;                 /* ranks that could not be judged in a window */
+    uint64_t nsteps;                    /* of the judgements of all windows */
+    size_t nseries_most;                /* pairs of a group and a class at the same time */
+    size_t bytes_most;                  /* allocated for them */
+};
+
 struct tt_pace;
 
 /* Allocates the state for ranks below nranks. NOMEM (logged): NULL. The caller calls
  * tt_pace_destroy. */
 struct tt_pace *tt_pace_create(uint32_t nranks);
 void tt_pace_destroy(struct tt_pace *p);
-/* Adds a group of ranks[n], 2 or more, each below nranks, and returns its number, counted from 0.
- * NONE: out of memory (logged). */
+/* Adds a group of different ranks[n], 2 or more, each below nranks, and returns its number, counted
+ * from 0. NONE: out of memory (logged). */
 uint32_t tt_pace_add_group(struct tt_pace *p, const uint32_t *ranks, uint32_t n);
 /* Adds an operation to the current window. NOMEM (logged). */
 tutti_status tt_pace_add(struct tt_pace *p, const struct tt_pace_op *op);
 /* Ends the current window, of window_ns, and judges it. NOMEM (logged): it is not judged. */
 tutti_status tt_pace_close(struct tt_pace *p, int64_t window_ns);
+struct tt_pace_counts tt_pace_counts(const struct tt_pace *p);
 /* Returns what was found in all windows so far, in the order of finding. *n: their number. Valid
  * until the next call. */
 const struct tt_pace_found *tt_pace_found(const struct tt_pace *p, uint32_t *n);

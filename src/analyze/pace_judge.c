@@ -2,7 +2,8 @@
 #include <stdlib.h>
 
 #include "analyze/grow.h"
-#include "analyze/pace_state.h"
+#include "analyze/pace_findings.h"
+#include "analyze/pace_series.h"
 #include "base/status.h"
 
 #define MOST 0.75               /* share of the operations of a window */
@@ -23,16 +24,6 @@ static int by_class_and_median(const void *x, const void *y, void *arg)
     return a->group < b->group ? -1 : a->group > b->group;
 }
 
-static double usual_before(const struct tt_pace_series *s)
-{
-    const uint32_t n = s->nhistory < TT_PACE_HISTORY ? s->nhistory : TT_PACE_HISTORY;
-    double values[TT_PACE_HISTORY];
-
-    for (uint32_t k = 0; k < n; k++)
-        values[k] = s->history[k];
-    return s->nhistory < TT_PACE_HISTORY_MIN ? 0 : tt_pace_median(values, n);
-}
-
 /* Sets the usual time of series order[n], which are of one class and sorted by median: that of the
  * faster groups, as a slow rank may be in half of the groups. */
 static void set_usual(struct tt_pace *p, const uint32_t *order, uint32_t n)
@@ -41,19 +32,20 @@ static void set_usual(struct tt_pace *p, const uint32_t *order, uint32_t n)
         struct tt_pace_series *s = &p->series[order[k]];
 
         s->is_compared = n >= ALIKE_MIN;
-        s->usual = s->is_compared ? p->series[order[(n - 1) / 3]].median : usual_before(s);
+        s->usual =
+            s->is_compared ? p->series[order[(n - 1) / 3]].median : tt_pace_series_usual(p, s);
     }
 }
 
-static void judge_series(struct tt_pace *p, struct tt_pace_series *s)
+static bool judge_series(struct tt_pace *p, struct tt_pace_series *s)
 {
     struct tt_pace_members *g = &p->groups[s->group];
     const bool is_slow = s->usual > 0 && s->median > TT_PACE_SLOW * s->usual;
 
-    if (!is_slow)
-        s->history[s->nhistory++ % TT_PACE_HISTORY] = s->median;
+    if (!is_slow && !tt_pace_series_keep(p, s))
+        return false;
     if (s->usual <= 0)
-        return;
+        return true;
     if (is_slow) {
         g->nslow += s->nops;
         g->slow_ns += (s->median - s->usual) * s->nops;
@@ -62,34 +54,45 @@ static void judge_series(struct tt_pace *p, struct tt_pace_series *s)
     }
     if (s->median > g->factor * s->usual)
         g->factor = s->median / s->usual;
+    return true;
+}
+
+/* Lists the series with enough transfer times in used_series, by class and median. Returns their
+ * number. */
+static uint32_t list_series(struct tt_pace *p)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < p->nused_series; i++) {
+        struct tt_pace_series *s = &p->series[p->used_series[i]];
+
+        p->counts.nsteps++;
+        if (s->nsamples < TT_PACE_OPS_MIN)
+            continue;
+        tt_pace_series_set_median(p, s);
+        p->used_series[n++] = p->used_series[i];
+    }
+    if (n > 0)
+        qsort_r(p->used_series, n, sizeof *p->used_series, by_class_and_median, p);
+    return n;
 }
 
 static bool judge_groups(struct tt_pace *p, double window_ns)
 {
-    uint32_t n = 0;
+    const uint32_t n = list_series(p);
+    const uint32_t *order = p->used_series;
 
-    for (size_t i = 0; i < p->nseries; i++) {
-        struct tt_pace_series *s = &p->series[i];
-
-        if (s->nsamples < TT_PACE_OPS_MIN)
-            continue;
-        s->median = tt_pace_median(s->samples, s->nsamples);
-        if (!tt_grow(&p->by_class, &p->cap_by_class, n, sizeof *p->by_class))
-            return false;
-        p->by_class[n++] = (uint32_t)i;
-    }
-    if (n > 0)
-        qsort_r(p->by_class, n, sizeof *p->by_class, by_class_and_median, p);
     for (uint32_t at = 0, next; at < n; at = next) {
         for (next = at + 1; next < n; next++)
-            if (p->series[p->by_class[next]].class != p->series[p->by_class[at]].class)
+            if (p->series[order[next]].class != p->series[order[at]].class)
                 break;
-        set_usual(p, p->by_class + at, next - at);
+        set_usual(p, order + at, next - at);
     }
     for (uint32_t k = 0; k < n; k++)
-        judge_series(p, &p->series[p->by_class[k]]);
-    for (size_t i = 0; i < p->ngroups; i++) {
-        struct tt_pace_members *g = &p->groups[i];
+        if (!judge_series(p, &p->series[order[k]]))
+            return false;
+    for (size_t i = 0; i < p->nused_groups; i++) {
+        struct tt_pace_members *g = &p->groups[p->used_groups[i]];
 
         if (g->nslow > g->nnormal && g->slow_ns >= TT_PACE_SHARE * window_ns)
             g->state = TT_PACE_IS_SLOW;
@@ -101,26 +104,32 @@ static bool judge_groups(struct tt_pace *p, double window_ns)
 
 /* ---- ranks ---- */
 
-static bool index_ranks(struct tt_pace *p)
+static int by_number(const void *x, const void *y)
 {
-    uint32_t *by_rank;
+    const uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
 
-    if (p->nindexed == p->ngroups)
-        return true;
-    by_rank = realloc(p->by_rank, (p->nseats + 1) * sizeof *by_rank);
-    if (!by_rank)
-        return false;
-    p->by_rank = by_rank;
-    for (uint32_t r = 0; r <= p->nranks + 1; r++)
-        p->rank_first[r] = 0;
-    for (size_t i = 0; i < p->nseats; i++)
-        p->rank_first[p->seats[i].rank + 2]++;
-    for (uint32_t r = 2; r <= p->nranks + 1; r++)
-        p->rank_first[r] += p->rank_first[r - 1];
-    for (size_t g = 0; g < p->ngroups; g++)
-        for (uint32_t k = 0; k < p->groups[g].n; k++)
-            by_rank[p->rank_first[p->seats[p->groups[g].first + k].rank + 1]++] = (uint32_t)g;
-    p->nindexed = p->ngroups;
+    return a < b ? -1 : a > b;
+}
+
+/* Lists the ranks of the groups that had operations. Returns false without memory. */
+static bool list_ranks(struct tt_pace *p)
+{
+    for (size_t i = 0; i < p->nused_groups; i++) {
+        const struct tt_pace_members *g = &p->groups[p->used_groups[i]];
+
+        for (uint32_t k = 0; k < g->n; k++) {
+            const uint32_t rank = p->seats[g->first + k].rank;
+
+            p->counts.nsteps++;
+            if (p->ranks[rank].is_used)
+                continue;
+            if (!tt_grow(&p->used_ranks, &p->cap_used_ranks, p->nused_ranks, sizeof(uint32_t)))
+                return false;
+            p->ranks[rank].is_used = true;
+            p->used_ranks[p->nused_ranks++] = rank;
+        }
+    }
+    qsort(p->used_ranks, p->nused_ranks, sizeof *p->used_ranks, by_number);
     return true;
 }
 
@@ -157,89 +166,129 @@ static void judge_seat(struct tt_pace *p, uint32_t group, const struct tt_pace_s
     }
 }
 
-/* Returns whether no other rank is in all slow groups of the rank. */
-static bool is_only_one(struct tt_pace *p, uint32_t rank)
+/* Lists the slow groups of each rank. Returns false without memory. */
+static bool list_slow(struct tt_pace *p)
 {
-    const uint32_t *first = p->by_rank + p->rank_first[rank],
-                   *end = p->by_rank + p->rank_first[rank + 1];
-    bool only = true;
+    size_t n = 0;
 
-    for (int pass = 0; pass < 2; pass++)
-        for (const uint32_t *at = first; at < end; at++) {
-            const struct tt_pace_members *g = &p->groups[*at];
+    for (size_t i = 0; i < p->nused_ranks; i++) {
+        p->ranks[p->used_ranks[i]].slow_first = n;
+        n += p->ranks[p->used_ranks[i]].nslow;
+    }
+    while (p->cap_slow < n)
+        if (!tt_grow(&p->slow, &p->cap_slow, p->cap_slow, sizeof *p->slow))
+            return false;
+    for (size_t i = 0; i < p->nused_groups; i++) {
+        const struct tt_pace_members *g = &p->groups[p->used_groups[i]];
 
-            for (uint32_t k = 0; k < g->n && g->state == TT_PACE_IS_SLOW; k++) {
-                struct tt_pace_rank *other = &p->ranks[p->seats[g->first + k].rank];
-
-                if (pass == 1)
-                    other->shared = 0;
-                else if (++other->shared == p->ranks[rank].nslow && other != &p->ranks[rank])
-                    only = false;
-            }
-        }
-    return only;
+        for (uint32_t k = 0; k < g->n && g->state == TT_PACE_IS_SLOW; k++, p->counts.nsteps++)
+            p->slow[p->ranks[p->seats[g->first + k].rank].slow_first++] = p->used_groups[i];
+    }
+    for (size_t i = 0; i < p->nused_ranks; i++)
+        p->ranks[p->used_ranks[i]].slow_first -= p->ranks[p->used_ranks[i]].nslow;
+    return true;
 }
 
-static void judge_ranks(struct tt_pace *p, double window_ns)
+/* Returns whether a rank is in all of groups[n], except groups[without]; *steps: cost. */
+static bool is_in_all(const struct tt_pace *p, const struct tt_pace_rank *r, const uint32_t *groups,
+                      uint32_t n, uint32_t without, uint64_t *steps)
 {
-    for (size_t g = 0; g < p->ngroups; g++)
-        for (uint32_t k = 0; k < p->groups[g].n; k++)
-            judge_seat(p, (uint32_t)g, &p->seats[p->groups[g].first + k], window_ns);
-    for (uint32_t i = 0; i < p->nranks; i++) {
-        struct tt_pace_rank *r = &p->ranks[i];
+    const uint32_t *mine = p->slow + r->slow_first;
+
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t low = 0, high = r->nslow;
+
+        while (low < high) {
+            const uint32_t middle = low + (high - low) / 2;
+
+            ++*steps;
+            if (mine[middle] < groups[k])
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        ++*steps;
+        if (k != without && (low == r->nslow || mine[low] != groups[k]))
+            return false;
+    }
+    return true;
+}
+
+/* Returns whether no other rank is in all slow groups of the rank: one of them would be a member of
+ * the smallest. With too many steps in the window, it is not known, and false is returned. */
+static bool is_only_one(struct tt_pace *p, const struct tt_pace_rank *r, uint64_t steps_max)
+{
+    const uint32_t *groups = p->slow + r->slow_first;
+    const struct tt_pace_members *smallest = &p->groups[groups[0]];
+    uint32_t without = 0;
+
+    for (uint32_t k = 1; k < r->nslow; k++, p->counts.nsteps++)
+        if (p->groups[groups[k]].n < smallest->n) {
+            smallest = &p->groups[groups[k]];
+            without = k;
+        }
+    for (uint32_t k = 0; k < smallest->n; k++) {
+        const struct tt_pace_rank *other = &p->ranks[p->seats[smallest->first + k].rank];
+
+        if (p->counts.nsteps++ >= steps_max) {
+            p->counts.nunjudged++;
+            return false;
+        }
+        if (other != r && other->nslow >= r->nslow &&
+            is_in_all(p, other, groups, r->nslow, without, &p->counts.nsteps))
+            return false;
+    }
+    return true;
+}
+
+static bool judge_ranks(struct tt_pace *p, double window_ns)
+{
+    uint64_t steps_max;
+
+    for (size_t i = 0; i < p->nused_groups; i++) {
+        const struct tt_pace_members *g = &p->groups[p->used_groups[i]];
+
+        for (uint32_t k = 0; k < g->n; k++)
+            judge_seat(p, p->used_groups[i], &p->seats[g->first + k], window_ns);
+    }
+    if (!list_slow(p))
+        return false;
+    steps_max = p->counts.nsteps + TT_PACE_STEPS * p->nused_seats;
+    for (size_t i = 0; i < p->nused_ranks; i++) {
+        struct tt_pace_rank *r = &p->ranks[p->used_ranks[i]];
 
         r->is_slow = (r->nbehind > 0 && r->nequal == 0) ||
-                     (r->nslow >= 2 && r->nnormal == 0 && is_only_one(p, i));
+                     (r->nslow >= 2 && r->nnormal == 0 && is_only_one(p, r, steps_max));
         if (r->is_slow || r->nslow + r->nnormal + r->nequal > 0)   /* else nothing is known */
             r->slow_streak = r->is_slow ? r->slow_streak + 1 : 0;
         if (r->is_judged || r->is_late)
             r->late_streak = r->is_late ? r->late_streak + 1 : 0;
     }
+    return true;
 }
 
 /* ---- findings ---- */
-
-static bool add_found(struct tt_pace *p, const struct tt_pace_found *x)
-{
-    for (size_t i = 0; i < p->nfound; i++) {
-        struct tt_pace_found *f = &p->found[i];
-
-        if (f->kind != x->kind || f->rank != x->rank || f->to != x->to ||
-            (x->rank == TT_PACE_NONE && f->group != x->group))
-            continue;
-        f->last = p->window;
-        f->nwindows++;
-        f->factor = x->factor;
-        f->lost_ns += x->lost_ns;
-        return true;
-    }
-    if (!tt_grow(&p->found, &p->cap_found, p->nfound, sizeof *p->found))
-        return false;
-    p->found[p->nfound] = *x;
-    p->found[p->nfound].first = p->found[p->nfound].last = p->window;
-    p->found[p->nfound++].nwindows = 1;
-    return true;
-}
 
 static bool find_ranks(struct tt_pace *p)
 {
     bool ok = true;
 
-    for (uint32_t i = 0; i < p->nranks && ok; i++) {
+    for (size_t k = 0; k < p->nused_ranks && ok; k++) {
+        const uint32_t i = p->used_ranks[k];
         const struct tt_pace_rank *r = &p->ranks[i];
 
         if (r->is_slow && r->slow_streak >= TT_PACE_STREAK)
-            ok = add_found(p, &(struct tt_pace_found){ .kind = TT_PACE_RANK,
-                                                       .rank = i,
-                                                       .to = TT_PACE_NONE,
-                                                       .group = r->group,
-                                                       .factor = r->factor });
+            ok = tt_pace_findings_add(p, &(struct tt_pace_found){ .kind = TT_PACE_RANK,
+                                                                  .rank = i,
+                                                                  .to = TT_PACE_NONE,
+                                                                  .group = r->group,
+                                                                  .factor = r->factor });
         if (r->is_late && r->late_streak >= TT_PACE_STREAK && ok)
-            ok = add_found(p, &(struct tt_pace_found){ .kind = TT_PACE_LATE,
-                                                       .rank = i,
-                                                       .to = TT_PACE_NONE,
-                                                       .group = r->late_group,
-                                                       .lost_ns = r->lost_ns });
+            ok = tt_pace_findings_add(p, &(struct tt_pace_found){ .kind = TT_PACE_LATE,
+                                                                  .rank = i,
+                                                                  .to = TT_PACE_NONE,
+                                                                  .group = r->late_group,
+                                                                  .lost_ns = r->lost_ns });
     }
     return ok;
 }
@@ -249,7 +298,8 @@ static bool find_groups(struct tt_pace *p)
 {
     bool ok = true;
 
-    for (uint32_t i = 0; i < p->ngroups && ok; i++) {
+    for (size_t at = 0; at < p->nused_groups && ok; at++) {
+        const uint32_t i = p->used_groups[at];
         struct tt_pace_members *g = &p->groups[i];
         const uint32_t from = p->seats[g->first].rank, to = p->seats[g->first + 1].rank;
         bool is_link = g->n == 2 && p->ranks[from].nnormal > 0 && p->ranks[to].nnormal > 0;
@@ -260,40 +310,52 @@ static bool find_groups(struct tt_pace *p)
         if (g->state != TT_PACE_UNKNOWN)
             g->streak = is_slow ? g->streak + 1 : 0;
         if (is_slow && g->streak >= TT_PACE_STREAK)
-            ok = add_found(p,
-                           &(struct tt_pace_found){ .kind = is_link ? TT_PACE_LINK : TT_PACE_GROUP,
-                                                    .rank = is_link ? from : TT_PACE_NONE,
-                                                    .to = is_link ? to : TT_PACE_NONE,
-                                                    .group = i,
-                                                    .factor = g->factor });
+            ok = tt_pace_findings_add(
+                p, &(struct tt_pace_found){ .kind = is_link ? TT_PACE_LINK : TT_PACE_GROUP,
+                                            .rank = is_link ? from : TT_PACE_NONE,
+                                            .to = is_link ? to : TT_PACE_NONE,
+                                            .group = i,
+                                            .factor = g->factor });
     }
     return ok;
 }
 
 static void begin_window(struct tt_pace *p)
 {
-    for (size_t i = 0; i < p->nseats; i++)
-        p->seats[i] = (struct tt_pace_seat){ .rank = p->seats[i].rank };
-    for (size_t i = 0; i < p->nseries; i++)
-        p->series[i].nops = p->series[i].nsamples = 0;
-    for (size_t i = 0; i < p->ngroups; i++) {
-        struct tt_pace_members *g = &p->groups[i];
+    const size_t bytes = tt_pace_series_bytes(p);
 
+    if (p->nseries > p->counts.nseries_most)
+        p->counts.nseries_most = p->nseries;
+    if (bytes > p->counts.bytes_most)
+        p->counts.bytes_most = bytes;
+    for (size_t i = 0; i < p->nused_groups; i++) {
+        struct tt_pace_members *g = &p->groups[p->used_groups[i]];
+
+        for (uint32_t k = 0; k < g->n; k++) {
+            struct tt_pace_seat *s = &p->seats[g->first + k];
+
+            *s = (struct tt_pace_seat){ .rank = s->rank };
+        }
         *g = (struct tt_pace_members){ .first = g->first, .n = g->n, .streak = g->streak };
     }
-    for (uint32_t i = 0; i < p->nranks; i++)
-        p->ranks[i] = (struct tt_pace_rank){ .late_streak = p->ranks[i].late_streak,
-                                             .slow_streak = p->ranks[i].slow_streak };
+    for (size_t i = 0; i < p->nused_ranks; i++) {
+        struct tt_pace_rank *r = &p->ranks[p->used_ranks[i]];
+
+        *r = (struct tt_pace_rank){ .late_streak = r->late_streak, .slow_streak = r->slow_streak };
+    }
+    p->nused_groups = p->nused_ranks = p->nused_seats = 0;
+    tt_pace_series_begin_window(p);
     p->window++;
 }
 
 tutti_status tt_pace_close(struct tt_pace *p, int64_t window_ns)
 {
-    bool ok = index_ranks(p) && judge_groups(p, (double)window_ns);
+    bool ok = true;
 
-    if (ok) {
-        judge_ranks(p, (double)window_ns);
-        ok = find_ranks(p) && find_groups(p);
+    if (p->nused_groups > 0) {
+        qsort(p->used_groups, p->nused_groups, sizeof *p->used_groups, by_number);
+        ok = list_ranks(p) && judge_groups(p, (double)window_ns) &&
+             judge_ranks(p, (double)window_ns) && find_ranks(p) && find_groups(p);
     }
     begin_window(p);
     return ok ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "analyze: out of memory for a window");

@@ -4,7 +4,6 @@
 
 #include "analyze/pace.h"
 
-#define TT_PACE_SAMPLES 64u             /* transfer times kept of a series and window */
 #define TT_PACE_HISTORY 16u             /* medians of earlier windows that were not slow */
 #define TT_PACE_HISTORY_MIN 4u
 
@@ -34,24 +33,36 @@ struct tt_pace_members {
 struct tt_pace_series {
     uint64_t class;
     uint32_t group;
-    uint32_t nops, nsamples;            /* in the current window */
-    double samples[TT_PACE_SAMPLES];
-    double median, usual;               /* usual 0: not known */
+    uint32_t window;                    /* of its last operation: number + 1 */
+    uint32_t nops, nsamples;            /* in this window */
+    uint32_t last_sample;               /* number + 1; 0: none */
+    uint32_t history;                   /* number + 1; 0: it was never judged */
+    uint32_t nhistory;                  /* medians of all windows; the last ones are kept */
     bool is_compared;                   /* with other groups, not with earlier windows */
-    double history[TT_PACE_HISTORY];
-    uint32_t nhistory;                  /* of all; the last ones are kept */
+    double median, usual;               /* usual 0: not known */
+};
+
+/* A transfer time of the current window. */
+struct tt_pace_sample {
+    double ns;
+    uint32_t before;                    /* of the same series: number + 1; 0: none */
+};
+
+struct tt_pace_history {
+    double medians[TT_PACE_HISTORY];
 };
 
 struct tt_pace_rank {
     uint32_t nslow, nnormal;            /* its groups in the current window */
-    uint32_t nbehind, nequal;           /* groups in which it ends behind the others, or with them */
+    uint32_t nbehind, nequal;           /* groups in which it ends after the others, with them */
+    bool is_used;                       /* a group of the rank had an operation */
     bool is_slow, is_judged;            /* is_judged: its calls */
     uint32_t group;                     /* strongest evidence */
     double factor, lost_ns;
     uint32_t late_group;
     uint32_t late_streak, slow_streak;
     bool is_late;
-    uint32_t shared;                    /* scratch */
+    size_t slow_first;                  /* its slow groups, in tt_pace.slow */
 };
 
 struct tt_pace {
@@ -60,19 +71,23 @@ struct tt_pace {
     struct tt_pace_members *groups;
     struct tt_pace_seat *seats;
     struct tt_pace_series *series;
+    struct tt_pace_sample *samples;
+    struct tt_pace_history *histories;
     struct tt_pace_found *found;
-    uint32_t *slots;                    /* of series, by hash: number + 1; 0: free */
-    size_t ngroups, nseats, nseries, nfound, nslots;
-    size_t cap_groups, cap_seats, cap_series, cap_found;
+    uint32_t *slots, *found_slots;      /* by hash: number + 1; 0: free */
+    size_t ngroups, nseats, nseries, nsamples, nhistories, nfound, nslots, nfound_slots;
+    size_t cap_groups, cap_seats, cap_series, cap_samples, cap_histories, cap_found;
+    size_t nseries_kept;                /* after series were dropped last */
+    uint32_t *used_groups, *used_ranks; /* those of the operations of the current window */
+    size_t nused_groups, nused_ranks, cap_used_groups, cap_used_ranks;
+    size_t nused_seats;                 /* in these groups */
+    uint32_t *used_series;
+    size_t nused_series, cap_used_series;
     double *values;                     /* scratch */
     size_t cap_values;
-    uint32_t *by_class;                 /* scratch: [nseries] */
-    size_t cap_by_class;
-    uint32_t *by_rank, *rank_first;     /* groups of each rank: [nseats], [nranks + 1] */
-    size_t nindexed;                    /* groups in this index */
+    uint32_t *slow;                     /* scratch: slow groups of each rank, in ascending order */
+    size_t cap_slow;
+    struct tt_pace_counts counts;
 };
-
-/* Returns the median of values[n], which it sorts; 0 without values. */
-double tt_pace_median(double *values, size_t n);
 
 #endif

@@ -84,12 +84,66 @@ static int by_value(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
+/* ---- stages ---- */
+
+const char *tt_profile_stage_name(enum tt_profile_stage stage)
+{
+    static const char *const names[] = {
+        [TT_PROFILE_QUEUED] = "queued",     [TT_PROFILE_WAITED] = "waited",
+        [TT_PROFILE_CONTROL] = "control",   [TT_PROFILE_REGISTER] = "register",
+        [TT_PROFILE_SEND] = "send",         [TT_PROFILE_REDUCE] = "reduce",
+        [TT_PROFILE_COPY] = "copy",         [TT_PROFILE_WIRE] = "wire",
+    };
+
+    return names[stage];
+}
+
+/* Takes at most *left, from which it is subtracted. */
+static double take(double *left, double ns)
+{
+    const double taken = ns < 0 ? 0 : ns < *left ? ns : *left;
+
+    *left -= taken;
+    return taken;
+}
+
+/* The first stages follow each other. Data that moves before the last call, e.g. to a peer that has
+ * called, leaves no time for control messages. The measured times come from the rest. */
+bool tt_profile_stages_of(const struct tt_instances *in, uint32_t op, double out[TT_PROFILE_STAGES])
+{
+    const struct tt_dumps_op *o = &in->d->ops[op];
+    double left = (double)duration(o), until;
+
+    if (left < 0 || o->stages[0] < 0)
+        return false;
+    out[TT_PROFILE_QUEUED] =
+        take(&left, o->started == TT_DUMPS_NEVER ? 0 : (double)o->started - (double)o->called);
+    out[TT_PROFILE_WAITED] =
+        take(&left, (double)tt_instances_waited(in, op) - out[TT_PROFILE_QUEUED]);
+    until = out[TT_PROFILE_QUEUED] + out[TT_PROFILE_WAITED];
+    out[TT_PROFILE_CONTROL] = take(&left, o->first_data == TT_DUMPS_NEVER
+                                              ? 0
+                                              : (double)o->first_data - (double)o->called - until);
+    out[TT_PROFILE_REGISTER] = take(&left, o->stages[TT_OP_REGISTER]);
+    out[TT_PROFILE_SEND] = take(&left, o->stages[TT_OP_SENDING]);
+    out[TT_PROFILE_REDUCE] = take(&left, o->stages[TT_OP_REDUCE]);
+    out[TT_PROFILE_COPY] = take(&left, o->stages[TT_OP_COPY]);
+    out[TT_PROFILE_WIRE] = left;
+    return true;
+}
+
 /* Adds one operation to its row. */
 static void row_add(struct tt_profile_row *row, const struct tt_instances *in, uint32_t i)
 {
     const struct tt_dumps_op *op = &in->d->ops[i];
+    double stages[TT_PROFILE_STAGES];
     int64_t queued;
 
+    if (tt_profile_stages_of(in, i, stages)) {
+        row->nstaged++;
+        for (int k = 0; k < TT_PROFILE_STAGES; k++)
+            row->staged_ns[k] += stages[k];
+    }
     row->calls++;
     row->nfailed += tt_dumps_failed(in->d, op);
     row->bytes += op->bytes;

@@ -5,6 +5,20 @@
 
 #include "analyze/instances.h"
 
+/* Where the time of operations went, in ns, summed over all ranks. Their sum is the time from call
+ * to end. */
+enum tt_profile_stage {
+    TT_PROFILE_QUEUED,          /* until it started, behind earlier operations */
+    TT_PROFILE_WAITED,          /* then, for the last caller */
+    TT_PROFILE_CONTROL,         /* then, until the first data: control messages */
+    TT_PROFILE_REGISTER,        /* registration of memory */
+    TT_PROFILE_SEND,            /* posting, or copying to memory of peers */
+    TT_PROFILE_REDUCE,
+    TT_PROFILE_COPY,            /* within the process */
+    TT_PROFILE_WIRE,            /* the rest: waiting for data and completions */
+    TT_PROFILE_STAGES
+};
+
 /* Completed operations of one communicator, kind, algorithm and class of sizes. Times are sums over
  * all ranks, unless stated otherwise. */
 struct tt_profile_row {
@@ -18,6 +32,8 @@ struct tt_profile_row {
     int64_t median_ns, max_ns;  /* of one call, from call to end */
     int64_t transfer_ns;        /* median from the last call of an operation to its end on one rank.
                                    -1: not known */
+    uint64_t nstaged;           /* calls whose stages are known: long ones; */
+    double staged_ns[TT_PROFILE_STAGES];    /* their time */
     double busbw;               /* of the median transfer, else of the median call, in bytes per ns;
                                    0: not defined */
 };
@@ -42,6 +58,12 @@ struct tt_profile {
 /* Profiles *in. Time: n log n in the operations. NOMEM (logged): *p is not initialized. */
 tutti_status tt_profile_init(struct tt_profile *p, const struct tt_instances *in);
 void tt_profile_fini(struct tt_profile *p);
+
+/* Divides the time of operation `op` of *in into stages. Returns false if they are not known. */
+bool tt_profile_stages_of(const struct tt_instances *in, uint32_t op,
+                          double out[TT_PROFILE_STAGES]);
+/* Returns e.g. "control". */
+const char *tt_profile_stage_name(enum tt_profile_stage stage);
 
 /* Returns the bus bandwidth in bytes per ns, as nccl-tests define it, of a collective or message of
  * `bytes` among `nranks` ranks in `ns`. bytes: as in the dump, i.e. of one block. 0: not defined.

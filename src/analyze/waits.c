@@ -296,6 +296,22 @@ bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_du
     return rank == op->rank || (op->class == TT_OP_SETUP && has_setup_call(w->d, rank, op));
 }
 
+uint8_t tt_waits_reason(const struct tt_waits *w, uint32_t record)
+{
+    const struct tt_dumps_op *op = tt_waits_op(w, record);
+    const uint32_t p = op->waits_rank;
+    bool is_called;
+
+    if (p == TT_DUMPS_NONE || p == op->rank || op->class == TT_OP_ONE_SIDED ||
+        op->waits_for == TT_WAIT_COMPLETION || op->waits_for == TT_WAIT_MATCH)
+        return op->waits_for;
+    is_called = tt_waits_record_of(w, w->records[record].instance, p) != TT_DUMPS_NONE ||
+                tt_waits_called(w, p, op);
+    if (is_called)
+        return op->waits_for == TT_WAIT_START ? TT_WAIT_DATA : op->waits_for;
+    return w->d->ranks[p].is_complete ? TT_WAIT_START : op->waits_for;
+}
+
 static bool add_missing(struct tt_waits *w, struct tt_waits_instance *o, uint32_t rank)
 {
     if (!tt_grow(&w->missing, &w->cap_missing, w->nmissing, sizeof *w->missing))

@@ -88,6 +88,9 @@ const struct tt_dumps_op *tt_waits_op(const struct tt_waits *w, uint32_t record)
 uint32_t tt_waits_record_of(const struct tt_waits *w, uint32_t instance, uint32_t rank);
 /* Returns whether a rank with a dump made the call of `op` until `at`. */
 bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *op);
+/* Returns what a record waits for (enum tt_op_wait). START: as far as the dumps show, the peer has
+ * not called the operation. DATA: it has, although the record's own dump says START. */
+uint8_t tt_waits_reason(const struct tt_waits *w, uint32_t record);
 /* Returns whether two records of an instance have the same arguments. */
 bool tt_waits_same(const struct tt_waits *w, const struct tt_dumps_op *a,
                    const struct tt_dumps_op *b);

@@ -104,18 +104,29 @@ static void walk_value(struct walk *w, const char *path, int depth)
     w->at++;
 }
 
-uint32_t tt_json_line_of(const char *text, size_t bytes, const char *path)
+/* Returns the 1-based line of text[at]. */
+static uint32_t line_at(const char *text, size_t at)
+{
+    uint32_t line = 1;
+
+    for (size_t i = 0; i < at; i++)
+        line += text[i] == '\n';
+    return line;
+}
+
+/* Returns the 1-based line of `path`. 0: not found. */
+static uint32_t line_of_path(const char *text, size_t bytes, const char *path)
 {
     struct walk w = { .text = text, .bytes = bytes, .wanted = path, .found = bytes };
 
     walk_value(&w, "", 0);
-    return w.found < bytes ? tt_json_line(text, w.found) : 0;
+    return w.found < bytes ? line_at(text, w.found) : 0;
 }
 
 const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes,
                            const char *path)
 {
-    const uint32_t line = text && *path ? tt_json_line_of(text, bytes, path) : 0;
+    const uint32_t line = text && *path ? line_of_path(text, bytes, path) : 0;
 
     if (line)
         snprintf(out, cap, "%s:%u", from, line);
@@ -133,7 +144,7 @@ static tutti_status wrong_at(const struct tt_json_place *p, const char *key, con
 
     vsnprintf(what, sizeof what, fmt, ap);
     snprintf(path, sizeof path, "%.100s%s%.50s", where, key && *where ? "." : "", key ? key : "");
-    if (!p->text || !tt_json_line_of(p->text, p->bytes, path))
+    if (!p->text || !line_of_path(p->text, p->bytes, path))
         snprintf(path, sizeof path, "%.100s", where);
     tt_json_locate(from, sizeof from, p->from, p->text, p->bytes, path);
     return tt_fail(TUTTI_ERR_INVALID, "%s%s%s%s: %s", p->kind, *p->kind ? " " : "", from, p->where,
@@ -195,15 +206,6 @@ tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const ch
     return TUTTI_OK;
 }
 
-uint32_t tt_json_line(const char *text, size_t at)
-{
-    uint32_t line = 1;
-
-    for (size_t i = 0; i < at; i++)
-        line += text[i] == '\n';
-    return line;
-}
-
 static tutti_status no_json(const struct tt_json_place *p, const char *text, size_t at, bool is_one,
                             enum json_tokener_error error)
 {
@@ -212,7 +214,7 @@ static tutti_status no_json(const struct tt_json_place *p, const char *text, siz
 
     while (column <= at && text[at - column] != '\n')
         column++;
-    snprintf(what, sizeof what, ":%u:%u: %s%s", tt_json_line(text, at), column,
+    snprintf(what, sizeof what, ":%u:%u: %s%s", line_at(text, at), column,
              error == json_tokener_error_depth ? "" : "invalid JSON: ",
              is_one                           ? "data after the end of the document"
              : error == json_tokener_continue ? "unexpected end of the document"
@@ -314,7 +316,7 @@ static tutti_status check_duplicate_keys(const struct tt_json_place *p, struct j
         return TUTTI_OK;
     if (!find_twice(text, bytes, &at, &n))
         return tt_json_wrong(p, "duplicate key in an object, spelled in two ways");
-    snprintf(what, sizeof what, ":%u: duplicate key \"%.*s\" in an object", tt_json_line(text, at),
+    snprintf(what, sizeof what, ":%u: duplicate key \"%.*s\" in an object", line_at(text, at),
              (int)(n < 40 ? n : 40), text + at);
     return fail_whole(p, TUTTI_ERR_INVALID, what);
 }

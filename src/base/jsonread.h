@@ -38,13 +38,9 @@ tutti_status tt_json_load(char **text, size_t *bytes, const char *kind, const ch
 tutti_status tt_json_parse(struct json_object **out, const struct tt_json_place *p,
                            const char *text, size_t bytes, size_t most, int nesting);
 
-/* Returns the 1-based line of text[at]. */
-uint32_t tt_json_line(const char *text, size_t at);
-
-/* Returns the 1-based line of the key or element `path` ("links.rack", "hosts[3].slots") in
- * text[bytes], a document accepted by tt_json_parse. 0: not found. */
-uint32_t tt_json_line_of(const char *text, size_t bytes, const char *path);
-/* Writes "lab.json:12", or "lab.json" if the path does not exist, to out[cap]. Returns out. */
+/* Writes "lab.json:12", the 1-based line of the key or element `path` ("links.rack",
+ * "hosts[3].slots") in text[bytes], a document accepted by tt_json_parse, to out[cap]; "lab.json"
+ * if the path does not exist. Returns out. */
 const char *tt_json_locate(char *out, size_t cap, const char *from, const char *text, size_t bytes,
                            const char *path);
 

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +76,7 @@ static size_t printed(int n, size_t cap)
 }
 
 /* One write per line: lines of several ranks on one terminal do not mix. */
-void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap)
+static void log_line(enum tt_log_level level, const char *fmt, va_list ap)
 {
     const int saved = errno;
     const int rank = atomic_load_explicit(&own_rank, memory_order_relaxed);
@@ -104,6 +105,6 @@ void tt_log(enum tt_log_level level, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    tt_log_v(level, fmt, ap);
+    log_line(level, fmt, ap);
     va_end(ap);
 }

@@ -3,7 +3,6 @@
 #ifndef TT_BASE_LOG_H
 #define TT_BASE_LOG_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 
 enum tt_log_level { TT_LOG_NONE, TT_LOG_ERROR, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_DEBUG };
@@ -11,7 +10,6 @@ enum tt_log_level { TT_LOG_NONE, TT_LOG_ERROR, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_
 /* Returns whether messages of this level are printed. */
 bool tt_log_on(enum tt_log_level level);
 void tt_log(enum tt_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void tt_log_v(enum tt_log_level level, const char *fmt, va_list ap);
 /* Sets the rank shown in later messages (-1: none). */
 void tt_log_rank(int rank);
 /* Overrides TUTTI_LOG; tests and tools. */

@@ -78,6 +78,9 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
     [TT_PARAM_HUGE_PAGES]        = { "TUTTI_HUGE_PAGES",        "0 or 1",             1,    0,      1,
         "1: use huge pages for buffers of at least 4 MiB that calls between ranks of a host use "
         "repeatedly, if transparent huge pages are set to \"madvise\"" },
+    [TT_PARAM_GPU_PEER_COPIES]   = { "TUTTI_GPU_PEER_COPIES",   "0 or 1",             0,    0,      1,
+        "1: ranks of one host copy long messages and collectives between their device memories "
+        "(docs/gpu.md); must be the same on all ranks. 0 until it has been tested on a GPU" },
     [TT_PARAM_TRACE]             = { "TUTTI_TRACE",             "0 to 65536",         1,    0,      65536,
         "recording of operations (docs/observability.md): 0: off; 1: all operations; n: one of n "
         "operations of each communicator, the same ones on all ranks" },
@@ -94,8 +97,8 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_RANK", "rank of this process, from 0, for start-up without a launcher" },
     { "TUTTI_SIZE", "number of ranks; required with TUTTI_RANK" },
     { "TUTTI_RENDEZVOUS",
-      "address at which the ranks find each other: tcp://host:port of rank 0, or file:///path on "
-      "a shared file system" },
+      "address at which the ranks find each other: tcp://host:port of rank 0, file:///path on a "
+      "shared file system, or etcd://host:port/prefix" },
     { "TUTTI_TOKEN",
       "shared secret of the job; must be the same on all ranks. Without it, any process that "
       "reaches the rendezvous may join" },

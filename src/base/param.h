@@ -35,6 +35,7 @@ enum tt_param_id {
     TT_PARAM_REGISTER_COUNT,
     TT_PARAM_REGISTER_DYNAMIC,  /* 0: RDMA only on memory that the application has registered */
     TT_PARAM_HUGE_PAGES,        /* 1: move repeatedly used long buffers to huge pages */
+    TT_PARAM_GPU_PEER_COPIES,   /* 1: copies between device memories within a host */
     TT_PARAM_TRACE,             /* 0: off; n: one of n operations is recorded */
     TT_PARAM_TRACE_RECORDS,     /* size of the ring of operations */
     TT_PARAM_TRACE_SIGNAL,      /* signal that writes a dump; 0: none */

@@ -224,8 +224,7 @@ void tt_lookup_end(struct tt_lookup *l)
         lookup_put(l);
 }
 
-/* Waits for the result. Returns false at the deadline. */
-static bool await_result(struct tt_lookup *l, uint64_t deadline_ns)
+bool tt_lookup_await(struct tt_lookup *l, uint64_t deadline_ns)
 {
     for (;;) {
         struct pollfd p = { .fd = l->wake_fd, .events = POLLIN };
@@ -253,7 +252,7 @@ tutti_status tt_resolve(const char *host, const char *port, int flags, bool retr
         *why = l ? "no answer before the deadline" : "out of memory";
         if (!l)
             return TUTTI_ERR_NOMEM;
-        if (!await_result(l, deadline_ns)) {
+        if (!tt_lookup_await(l, deadline_ns)) {
             tt_lookup_end(l);
             return TUTTI_ERR_TIMEOUT;
         }

@@ -35,8 +35,10 @@ uint64_t tt_lookup_wake_ns(const struct tt_lookup *l);
 /* Returns a descriptor that becomes readable with the result, or -1 if none was free. Owned by the
  * lookup. */
 int tt_lookup_fd(const struct tt_lookup *l);
-/* Returns the result after tt_lookup_step returned true. 0: *list is the caller's, for
- * freeaddrinfo. Otherwise getaddrinfo's error, and *why is a static text. */
+/* Blocks until there is a result. Returns false at deadline_ns; then it may be called again. */
+bool tt_lookup_await(struct tt_lookup *l, uint64_t deadline_ns);
+/* Returns the result after tt_lookup_step or tt_lookup_await returned true. 0: *list is the
+ * caller's, for freeaddrinfo. Otherwise getaddrinfo's error, and *why is a static text. */
 int tt_lookup_take(struct tt_lookup *l, struct addrinfo **list, const char **why);
 /* Frees the lookup, finished or not; running helpers end on their own. NULL is allowed. */
 void tt_lookup_end(struct tt_lookup *l);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "boot/record_store.h"
 #include "tutti/tutti.h"
 
 /* Values that the environment does not have, because only the launcher's server has them. */
@@ -50,26 +51,47 @@ tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf,
 tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf);
 
 #define TT_CARD_BYTES 1152
+#define TT_BOOT_CONSTANTS_BYTES 1024
+#define TT_BOOT_SETTINGS_BYTES 256
 
-/* Result of start-up: each rank's card (opaque to boot; contains its wires' addresses). */
+/* What a rank brings to its start-up. */
+struct tt_boot_offer {
+    const void *card;           /* opaque to boot; contains the addresses of its wires */
+    size_t card_bytes;          /* at most TT_CARD_BYTES */
+    const void *constants;      /* opaque; rank 0's are distributed to all ranks */
+    size_t constants_bytes;     /* at most TT_BOOT_CONSTANTS_BYTES */
+    const char *settings;       /* text that must be equal on all ranks, cut to
+                                   TT_BOOT_SETTINGS_BYTES - 1; NULL: "" */
+    tutti_status refuses;       /* this rank cannot start: the others get this status and the
+                                   cause; else TUTTI_OK */
+    const char *cause;
+};
+
+/* Result of start-up: each rank's card, and the constants of rank 0. */
 struct tt_table {
     uint32_t nranks, rank;
     uint8_t secret[16];         /* random, equal on all ranks, and not known outside of the job */
-    uint32_t *holders;          /* [nranks]; equal for two ranks exactly if they have proved that
-                                   they share a host (samehost.h) */
-    uint16_t *card_bytes;       /* [nranks] */
-    uint8_t (*cards)[TT_CARD_BYTES];    /* [nranks] */
+    struct tt_record_store records;     /* of all ranks; tt_boot_card reads them */
+    uint8_t *constants;         /* [constants_bytes] */
+    size_t constants_bytes;
 };
 
 struct tt_overlay;
 
 /* Runs the rendezvous: blocks until all nranks have joined, or until the deadline. Then each rank
- * that joined reports how many joined and which are missing (TIMEOUT). On success the caller owns
- * *table (tt_table_fini) and *overlay (connected; tt_overlay_close). */
-tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card, size_t card_bytes,
+ * that joined reports how many joined and which are missing (TIMEOUT). If settings differ, or a
+ * rank refuses, each rank fails with the cause; a rank that refuses returns its own status without
+ * a message. On success the caller owns *table (tt_table_fini) and *overlay (connected;
+ * tt_overlay_close). */
+tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const struct tt_boot_offer *offer,
                                 uint64_t deadline_ns, struct tt_table *table,
                                 struct tt_overlay **overlay);
 void tt_table_fini(struct tt_table *table);
+/* Returns the size of a rank's card, and sets *card, valid until the next call. *holder: equal for
+ * two ranks exactly if they have proved that they share a host (samehost.h). `records` is that of a
+ * table; the caller may have moved it. One thread at a time. */
+size_t tt_boot_card(struct tt_record_store *records, uint32_t rank, const uint8_t **card,
+                    uint32_t *holder);
 
 /* Creates an id: a listener in this process with a random token, served by a thread that ends when
  * all ranks have joined or at the deadline. The first rank that joins sets the number of ranks. */
@@ -99,8 +121,8 @@ struct tt_overlay_event {
     uint8_t topic;              /* DIRECT: enum tt_overlay_topic */
     bool unmet;                 /* LOST: this rank's link to it was never established; it may be
                                    alive */
-    int error;                  /* unmet: errno of the last connection attempt; 0: the deadline
-                                   passed first */
+    int error;                  /* unmet: errno of the last connection attempt; ETIMEDOUT: the
+                                   deadline passed; 0: another rank reported the loss first */
     uint32_t origin;
     uint16_t bytes;
     uint8_t data[TT_OVERLAY_BYTES];

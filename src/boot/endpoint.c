@@ -49,9 +49,8 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
         add_addresses(&e, found, n, false, true);       /* only for ranks of this host */
     if (e.naddrs == 0 && rule && *rule)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "no network interface that matches \"%s\" is up and has an address (set "
-                       "conf.interfaces or "
-                       "TUTTI_INTERFACES)",
+                       "cannot select a network interface: no interface that matches \"%s\" is up "
+                       "and has an address (set conf.interfaces or TUTTI_INTERFACES)",
                        rule);
     *out = e;
     return TUTTI_OK;

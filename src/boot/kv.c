@@ -219,7 +219,8 @@ static tutti_status query_pmix(const struct tt_launch *launch)
                        "rank 0 listens)",
                        launch->rank, tt_pmix_why());
     if (!st && launch->rank >= nranks)
-        st = tt_fail(TUTTI_ERR_INVALID, "PMIX_RANK is %u, but the PMIx server has %u ranks",
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "PMIX_RANK is %u: must be below %u, the number of ranks of the PMIx server",
                      launch->rank, nranks);
     if (st)
         return st;

@@ -96,6 +96,7 @@ static const struct sign {
     { "tutti run", "TUTTI_SIZE", "TUTTI_RANK", SHOWS_ANY },
     { "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", SHOWS_SET },
     { "Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", SHOWS_SET },
+    { "Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK", SHOWS_SET },
     { "a PMI launcher", "PMI_RANK", "PMI_SIZE", SHOWS_SET },
     { "a PMI launcher", "PMI_SIZE", "PMI_RANK", SHOWS_SET },
     { "a PMI launcher", "PMI_ID", "PMI_PORT", SHOWS_SET },
@@ -119,11 +120,15 @@ static const struct sign {
     { "Cray PALS", "PALS_SIZE", NULL, SHOWS_SET },
     { "Cray ALPS", "ALPS_APP_PE", NULL, SHOWS_SET },
     { "mpirun_rsh of MVAPICH", "MV2_COMM_WORLD_RANK", NULL, SHOWS_SET },
+    { "mpirun_rsh of MVAPICH", "MV2_COMM_WORLD_SIZE", NULL, SHOWS_SET },
     { "mpirun_rsh of MVAPICH", "MPIRUN_RANK", NULL, SHOWS_SET },
     { "jsrun", "JSM_NAMESPACE_RANK", NULL, SHOWS_SET },
+    { "jsrun", "JSM_NAMESPACE_SIZE", NULL, SHOWS_SET },
     { "Flux", "FLUX_TASK_RANK", NULL, SHOWS_SET },
     { "horovodrun", "HOROVOD_RANK", NULL, SHOWS_SET },
+    { "horovodrun", "HOROVOD_SIZE", NULL, SHOWS_SET },
     { "MPICH's hydra", "MPI_LOCALRANKID", NULL, SHOWS_SET },
+    { "MPICH's hydra", "MPI_LOCALNRANKS", NULL, SHOWS_SET },
     { "an indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", "TUTTI_SIZE", SHOWS_ANY },
 };
 
@@ -338,8 +343,8 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
     if (!nodes || !first_node(nodes, node, sizeof node))
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "srun provides neither PMIx nor PMI, and SLURM_STEP_NODELIST is \"%s\" (" SET_RENDEZVOUS
-            ")",
+            "no rendezvous address: srun provides neither PMIx nor PMI, and SLURM_STEP_NODELIST is "
+            "\"%s\" (" SET_RENDEZVOUS ")",
             or_empty(nodes));
     snprintf(text, sizeof text, "slurm %s %s", or_empty(var(get, "SLURM_JOB_ID")),
              var(get, "SLURM_STEP_ID"));
@@ -358,11 +363,11 @@ static tutti_status derive_torchrun(struct tt_launch *out, getter get)
     char text[256];
 
     if (!host || !var(get, "MASTER_PORT"))
-        return tt_fail(
-            TUTTI_ERR_INVALID,
-            "%s and the number of ranks are set, but %s is not (set it, or " SET_RENDEZVOUS ")",
-            strcmp(out->launcher, "torchrun") == 0 ? "RANK" : "JOB_COMPLETION_INDEX",
-            host ? "MASTER_PORT" : "MASTER_ADDR");
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "no rendezvous address: %s is set, but %s is not (set it, or " SET_RENDEZVOUS
+                       ")",
+                       strcmp(out->launcher, "torchrun") == 0 ? "RANK" : "JOB_COMPLETION_INDEX",
+                       host ? "MASTER_PORT" : "MASTER_ADDR");
     st = read_number_variable(get, "MASTER_PORT", 1, 65535, &port);
     if (st)
         return st;
@@ -395,15 +400,16 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
                  asked ? "conf.rendezvous" : "TUTTI_RENDEZVOUS");
         if (!text_has_prefix(out->rendezvous, "tcp://") &&
             !text_has_prefix(out->rendezvous, "file://") &&
+            !text_has_prefix(out->rendezvous, "etcd://") &&
             !text_has_prefix(out->rendezvous, "id:"))
             return tt_fail(TUTTI_ERR_INVALID,
-                           "%s is \"%s\": must be tcp://host:port, file:///path or id:HEX",
+                           "%s is \"%s\": must be tcp://host:port, file:///path, "
+                           "etcd://host:port/prefix or id:HEX",
                            out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
-            return tt_fail(
-                TUTTI_ERR_INVALID,
-                "%s is \"%s\", but this process has no rank (set TUTTI_RANK and TUTTI_SIZE)",
-                out->rendezvous_from, out->rendezvous);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s is \"%s\": this process has no rank (set TUTTI_RANK and TUTTI_SIZE)",
+                           out->rendezvous_from, out->rendezvous);
         return TUTTI_OK;
     }
     if (out->nranks == 1)
@@ -415,9 +421,8 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
     for (size_t i = 0; i < sizeof with_space / sizeof *with_space; i++)
         if (strcmp(out->launcher, with_space[i]) == 0)
             return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "rank %u of %u has no rendezvous address (" SET_RENDEZVOUS ")", out->rank,
-                   out->nranks);
+    return tt_fail(TUTTI_ERR_INVALID, "rank %u of %u: no rendezvous address (" SET_RENDEZVOUS ")",
+                   out->rank, out->nranks);
 }
 
 static tutti_status read_timeout(struct tt_launch *out, const tutti_conf *conf, getter get)

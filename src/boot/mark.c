@@ -41,8 +41,7 @@ void tt_mark_init(struct tt_mark *out)
     bytes = mark_name_of(m.number, &name);
     if (m.fd < 0 || bind(m.fd, (const struct sockaddr *)&name, bytes) != 0) {
         tt_log(TT_LOG_INFO,
-               "cannot bind an abstract Unix socket (%s): other processes cannot prove that they "
-               "share this host",
+               "cannot bind an abstract Unix socket (%s): processes on this host are not detected",
                strerror(errno));
         tt_mark_fini(&m);
     }

@@ -1,12 +1,14 @@
-/* Rendezvous over sockets and files. Every rank connects to the server's address repeatedly until
- * the server responds with the id of the start-up. With this id the ranks of a host find their
- * first rank (the leader). Then each rank runs a node of the start-up tree (tree_node.h): the
- * leader uses its connection to the server, the others connect to the leader. If the server is
- * lost, a rank begins again, until it has the table, a refusal, or the deadline passes. The server
- * is:
+/* Rendezvous over sockets and files. One rank of each host connects to the server's address
+ * repeatedly until the server responds with the id of the start-up, and shares this id with the
+ * others of its host (host_share.h). With the id, the ranks of a host find their first rank (the
+ * leader). Then each rank runs a node of the start-up tree (tree_node.h): the leader uses its
+ * connection to the server, the others connect to the leader. If the server is lost, a rank begins
+ * again, until it has the table, a refusal, or the deadline passes. The server is:
  *   tcp://   rank 0, if it can listen there; if the port is taken, another process serves (a
  *   launcher), and rank 0 only connects
  *   file://  rank 0, at an arbitrary port, which it writes to the file
+ *   etcd://  rank 0, at an arbitrary port, which it writes to a key of etcd; one rank of each host
+ *            reads the key
  *   id:      the process that created the id
  *   ""       rank 0, at an arbitrary port, published in the launcher's key-value space
  * Then the overlay is connected, and rank 0 serves until all ranks have the table. */
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -28,11 +31,12 @@
 #include "base/resolve.h"
 #include "base/status.h"
 #include "boot/endpoint.h"
+#include "boot/etcd_key.h"
 #include "boot/flood.h"
+#include "boot/host_share.h"
 #include "boot/id.h"
 #include "boot/kv.h"
 #include "boot/overlay.h"
-#include "boot/record_table.h"
 #include "boot/samehost.h"
 #include "boot/serve.h"
 #include "boot/tree_node.h"
@@ -45,20 +49,25 @@
 #define RETRY_FIRST_NS (5 * TT_MS)
 #define RETRY_LAST_NS (250 * TT_MS)
 #define SERVE_ON_NS (5 * TT_SECOND)     /* time that a failed rank 0 notifies the others */
-#define WHY_BYTES 160
+#define WHY_BYTES TT_SHARE_BYTES_MAX
 #define CHALLENGE 1u                    /* type of the server's first frame */
 #define CHALLENGE_BYTES_MAX 64
 
-enum where { AT_TCP, AT_FILE, AT_ID };
+_Static_assert(TT_BOOT_CONSTANTS_BYTES <= TT_TREE_CONSTANTS_MAX, "the tree distributes them");
+_Static_assert(TT_BOOT_SETTINGS_BYTES - 1 <= TT_TREE_SETTINGS_MAX, "the tree compares them");
+
+enum where { AT_TCP, AT_FILE, AT_ETCD, AT_ID };
 
 /* State of one rendezvous; on the caller's stack. */
 struct meet {
     const struct tt_launch *launch;
+    const struct tt_boot_offer *offer;
     uint64_t began_ns, deadline_ns;
     enum where where;
     struct tt_hostport at;              /* AT_TCP */
     const char *path;                   /* AT_FILE */
-    tutti_id id;                        /* AT_ID; AT_FILE: the id written by rank 0 */
+    struct tt_etcd_key *key;            /* AT_ETCD */
+    tutti_id id;                        /* AT_ID; AT_FILE, AT_ETCD: the id written by rank 0 */
     bool published;
 
     struct tt_endpoint own;             /* address of the overlay's listener */
@@ -77,8 +86,10 @@ struct meet {
     struct tt_samehost samehost;
     uint8_t gathering[TT_NONCE_BYTES];      /* the gathering for which samehost is valid */
     bool knows_host;
+    struct tt_host_share share;         /* of the id of the server's gathering; not of rank 0 */
     struct tt_tree_node *node;          /* in the tree; or NULL */
-    bool accepted;                      /* the server, or the leader, has accepted this rank */
+    bool accepted;                      /* the server, or the leader, has accepted this rank, and is
+                                           connected */
     struct tt_framer in;
     struct tt_lookup *lookup;           /* AT_TCP: pending lookup of the address's name, or NULL */
     int fd;                             /* the current connection to the server, or -1 */
@@ -105,6 +116,18 @@ static const char *rendezvous_source(const struct meet *m)
     return *m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
 }
 
+/* The ranks of this host that have the same server share what it sends. */
+static void share_server(struct meet *m)
+{
+    struct tt_host_share share;
+
+    tt_host_share_init(&share, m->token, "tutti challenge", m->launch->rendezvous, m->launch->host);
+    if (memcmp(share.name, m->share.name, sizeof share.name) == 0)
+        return;
+    tt_host_share_fini(&m->share);
+    m->share = share;
+}
+
 static tutti_status parse_tcp(struct meet *m, const char *text)
 {
     const char *address = text + strlen("tcp://"),
@@ -121,6 +144,7 @@ static tutti_status parse_tcp(struct meet *m, const char *text)
         return tt_fail(TUTTI_ERR_INVALID, "%s is \"%s\": invalid port 0: must be 1 to 65535",
                        rendezvous_source(m), text);
     m->serve_port = m->at.number;
+    share_server(m);
     return TUTTI_OK;
 }
 
@@ -140,7 +164,10 @@ static tutti_status use_id(struct meet *m)
     if (m->naddresses == 0)
         snprintf(m->why, sizeof m->why,
                  "the rendezvous server has no address that another host can reach");
-    return tt_id_join_token(m->token, m->launch->token, token);
+    st = tt_id_join_token(m->token, m->launch->token, token);
+    if (!st)
+        share_server(m);
+    return st;
 }
 
 static tutti_status parse_where(struct meet *m, const char *text)
@@ -158,11 +185,16 @@ static tutti_status parse_where(struct meet *m, const char *text)
                            rendezvous_source(m), text);
         return TUTTI_OK;
     }
+    if (url_has_prefix(text, TT_ETCD_KEY_URL)) {
+        m->where = AT_ETCD;
+        return tt_etcd_key_open(&m->key, text, rendezvous_source(m), m->launch->token,
+                                m->launch->host);
+    }
     m->where = AT_ID;
     if (!tt_id_from_text(&m->id, text))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s is \"%s\": invalid rendezvous: must be tcp://host:port, file:///path "
-                       "or id:HEX",
+                       "%s is \"%s\": invalid rendezvous: must be tcp://host:port, file:///path, "
+                       "etcd://host:port/prefix or id:HEX",
                        rendezvous_source(m), text);
     return use_id(m);
 }
@@ -175,7 +207,7 @@ static tutti_status parse_where(struct meet *m, const char *text)
 static bool read_file(struct meet *m)
 {
     char text[TT_ID_TEXT_BYTES + 2];
-    const int fd = open(m->path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);    /* it may be a FIFO */
     ssize_t n;
 
     if (fd < 0) {
@@ -193,6 +225,29 @@ static bool read_file(struct meet *m)
     return use_id(m) == TUTTI_OK;
 }
 
+/* Returns an error if the path exists, and is neither the file of an earlier run nor empty. */
+static tutti_status check_replaceable(const char *path)
+{
+    char text[3];                   /* "id:", or the beginning of another file */
+    struct stat s;
+    ssize_t n = -1;
+    int fd;
+
+    if (lstat(path, &s) != 0)
+        return TUTTI_OK;
+    fd = S_ISREG(s.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (fd >= 0) {
+        n = read(fd, text, sizeof text);
+        close(fd);
+    }
+    if (n == 0 || (n == (ssize_t)sizeof text && memcmp(text, "id:", sizeof text) == 0))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "rendezvous: cannot write %s: it exists, and is not the file of an earlier run "
+                   "(use another path, or remove it)",
+                   path);
+}
+
 /* Writes the file atomically: under a temporary name, then renamed. Readable only by this user,
  * since it has the token. */
 static tutti_status write_file(const char *path, const tutti_id *id)
@@ -201,13 +256,23 @@ static tutti_status write_file(const char *path, const tutti_id *id)
     uint64_t nonce;
     size_t n;
     ssize_t written;
+    const tutti_status st = check_replaceable(path);
+    struct rlimit limit;
     int fd, err;
 
+    if (st)
+        return st;
     tt_random_bytes(&nonce, sizeof nonce);
     snprintf(temporary, sizeof temporary, "%s.%016llx", path, (unsigned long long)nonce);
     tt_id_text(id, text);
     n = strlen(text);
     text[n++] = '\n';
+    /* a write beyond the limit would end the process with SIGXFSZ */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < n)
+        return tt_fail(TUTTI_ERR_SYSTEM,
+                       "rendezvous: cannot write %zu bytes to %s: RLIMIT_FSIZE is %llu bytes "
+                       "(raise it with ulimit -f)",
+                       n, path, (unsigned long long)limit.rlim_cur);
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return tt_fail_errno(errno, "rendezvous: cannot create %s", temporary);
@@ -333,6 +398,9 @@ static tutti_status try_to_serve_tcp(struct meet *m)
             host, m->serve_port);
         log_cannot_serve(m, why);
     }
+    if (fd < 0 && errno == EADDRINUSE)
+        snprintf(m->cannot, sizeof m->cannot,
+                 "the port is in use, and its owner did not answer as a rendezvous server");
     if (fd < 0 && (errno == EADDRINUSE || errno == EADDRNOTAVAIL))
         return TUTTI_OK;
     if (fd < 0)
@@ -340,7 +408,8 @@ static tutti_status try_to_serve_tcp(struct meet *m)
     return begin_serving(m, fd);
 }
 
-static tutti_status serve_file(struct meet *m)
+/* Listens at an arbitrary port, and writes its address to the file or the key. */
+static tutti_status serve_published(struct meet *m)
 {
     struct tt_endpoint endpoint;
     uint16_t port = 0;
@@ -361,6 +430,8 @@ static tutti_status serve_file(struct meet *m)
     st = begin_serving(m, fd);
     if (st)
         return st;
+    if (m->where == AT_ETCD)
+        return tt_etcd_key_publish(m->key, &m->id, m->deadline_ns);
     st = write_file(m->path, &m->id);
     m->published = !st;
     return st;
@@ -386,8 +457,10 @@ static void find_holder(struct meet *m, const uint8_t gathering[TT_NONCE_BYTES])
     m->knows_host = true;
 }
 
+/* Also the ranks of this host that wait for this one try again. */
 static void retry_later(struct meet *m)
 {
+    tt_host_share_not_yet(&m->share, m->why);
     m->retry_ns = tt_now_ns() + m->backoff_ns;
     m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
 }
@@ -406,6 +479,17 @@ static void member_disconnect(struct meet *m, const char *why)
         retry_later(m);
 }
 
+/* Reads the key, which may not exist yet, or be one of an earlier run. */
+static tutti_status read_key(struct meet *m)
+{
+    const tutti_status st = tt_etcd_key_read(m->key, &m->id, m->deadline_ns, m->why);
+
+    m->naddresses = 0;
+    if (st)
+        return st == TUTTI_ERR_TIMEOUT ? TUTTI_OK : st;
+    return use_id(m);
+}
+
 /* Determines the addresses again before each round, as names and files may change. AT_TCP: the name
  * has just been resolved. */
 static tutti_status find_server(struct meet *m)
@@ -415,6 +499,8 @@ static tutti_status find_server(struct meet *m)
     m->next = 0;
     if (m->where == AT_FILE && m->launch->rank != 0 && !read_file(m))
         m->naddresses = 0;
+    if (m->where == AT_ETCD && m->launch->rank != 0)
+        return read_key(m);
     if (m->where != AT_TCP)
         return TUTTI_OK;
     if (m->launch->rank != 0)
@@ -446,31 +532,18 @@ static void connect_to_own_server(struct meet *m)
         m->connected = true;
 }
 
-static tutti_status member_connect(struct meet *m, uint64_t now_ns)
+/* Starts to connect to the next address. */
+static void connect_to_server(struct meet *m, uint64_t now_ns)
 {
-    tutti_status st = TUTTI_OK;
-
-    if (m->next >= m->naddresses && (m->where != AT_TCP || resolve_server_name(m, now_ns)))
-        st = find_server(m);
-    else if (m->next >= m->naddresses)
-        m->next = 0;        /* no result yet: use the addresses of the previous one, if any */
-    if (st || (m->naddresses == 0 && m->lookup))
-        return st;
-    if (m->naddresses == 0 && (!m->serve || m->translated)) {
-        retry_later(m);
-        return TUTTI_OK;
-    }
-    m->attempts++;
     m->attempt_ns = now_ns;
     tt_framer_init(&m->in, CHALLENGE_BYTES_MAX);
     if (m->serve && !m->translated) {
         connect_to_own_server(m);
-        return TUTTI_OK;
+        return;
     }
     m->fd = tt_connect_begin(&m->addresses[m->next]);
     if (m->fd < 0)
         member_disconnect(m, strerror(errno));
-    return TUTTI_OK;
 }
 
 static void member_connected(struct meet *m)
@@ -517,15 +590,23 @@ static struct tt_tree_conf tree_conf(const struct meet *m)
                                  .process = m->process,
                                  .card = m->card,
                                  .card_bytes = m->card_bytes,
+                                 .settings = m->offer->settings,
+                                 .refuses = m->offer->refuses,
+                                 .cause = m->offer->cause,
                                  .token_is_final = true,
                                  .began_ns = m->began_ns,
                                  .deadline_ns = m->deadline_ns };
 
+    if (m->launch->rank == 0) {
+        tree.constants = m->offer->constants;
+        tree.constants_bytes = (uint16_t)m->offer->constants_bytes;
+    }
     memcpy(tree.gathering, m->gathering, sizeof tree.gathering);
     return tree;
 }
 
-/* The server has sent its challenge: enters the tree. A leader keeps its connection. */
+/* The id of the server's gathering is known: enters the tree. A leader keeps its connection, over
+ * which it has received the challenge; the others may have neither (-1, NULL). */
 static tutti_status node_begin(struct meet *m, const struct tt_frame *challenge)
 {
     struct tt_tree_node_conf conf = { .tree = tree_conf(m),
@@ -544,7 +625,8 @@ static tutti_status node_begin(struct meet *m, const struct tt_frame *challenge)
         if (m->samehost.listener >= 0)
             conf.local = fcntl(m->samehost.listener, F_DUPFD_CLOEXEC, 0);
     } else {
-        close(m->fd);
+        if (m->fd >= 0)
+            close(m->fd);
         conf.leader_bytes = tt_samehost_address(&m->samehost, &leader);
         conf.leader = &leader;
     }
@@ -557,12 +639,69 @@ static tutti_status node_begin(struct meet *m, const struct tt_frame *challenge)
     return st;
 }
 
+/* Gets the id of the gathering from the first rank of this host, and enters the tree with it.
+ * Returns whether this rank has to connect to the server itself: the first rank does not respond,
+ * or this one is the leader. */
+static bool ask_first_rank(struct meet *m, tutti_status *st)
+{
+    uint8_t gathering[TT_NONCE_BYTES];
+
+    switch (tt_host_share_ask(&m->share, m->deadline_ns, gathering, sizeof gathering, m->why)) {
+    case TT_SHARE_FOUND:
+        find_holder(m, gathering);
+        if (m->samehost.holder == m->launch->rank)
+            break;
+        *st = node_begin(m, NULL);
+        return false;
+    case TT_SHARE_NOT_YET:
+        m->next = m->naddresses;    /* files and names may have changed */
+        m->backoff_ns = RETRY_FIRST_NS;     /* the pauses are those of the first rank */
+        retry_later(m);
+        return false;
+    case TT_SHARE_ALONE:
+        break;
+    }
+    return true;
+}
+
+static tutti_status member_connect(struct meet *m, uint64_t now_ns)
+{
+    tutti_status st = TUTTI_OK;
+
+    if (m->next >= m->naddresses && (m->where != AT_TCP || resolve_server_name(m, now_ns)))
+        st = find_server(m);
+    else if (m->next >= m->naddresses)
+        m->next = 0;        /* no result yet: use the addresses of the previous one, if any */
+    if (st || (m->naddresses == 0 && m->lookup))
+        return st;
+    if (m->naddresses == 0 && (!m->serve || m->translated)) {
+        retry_later(m);
+        return TUTTI_OK;
+    }
+    m->attempts++;
+    if (m->launch->rank == 0 || tt_host_share_is_first(&m->share) || ask_first_rank(m, &st))
+        connect_to_server(m, tt_now_ns());
+    return st;
+}
+
+/* Other ranks of this host wait for the id of the gathering. It is valid as long as this rank waits
+ * in it. Later ranks belong to another start-up. */
+static void share_gathering(struct meet *m)
+{
+    const bool waits =
+        tt_tree_node_tree(m->node)->state == TT_TREE_GATHERING && !tt_tree_node_lost(m->node);
+
+    tt_host_share_answer(&m->share, waits ? TT_SHARE_FOUND : TT_SHARE_ALONE, m->gathering,
+                         sizeof m->gathering);
+}
+
 /* Leaves the tree, to begin again at the server. */
 static void node_end(struct meet *m, const char *why)
 {
     snprintf(m->why, sizeof m->why, "%s", why);
     tt_tree_node_close(m->node);
     m->node = NULL;
+    m->accepted = false;
     m->next = m->naddresses;        /* files and names may have changed */
     retry_later(m);
 }
@@ -643,30 +782,42 @@ static bool awaits_lookup(const struct meet *m)
     return m->fd < 0 && !m->node && m->lookup && m->naddresses == 0;
 }
 
-/* Waits for the descriptors of the connection, the node, the server, the overlay and the lookup, if
- * they exist, and makes progress of all but the overlay. */
+/* Waits for the descriptors of the connection, the node, the server, the overlay, the lookup, and
+ * the ranks that wait for this one, if they exist. Makes progress of all but the overlay. */
 static tutti_status rendezvous_poll(struct meet *m, int other_fd, uint64_t wake_ns)
 {
     tutti_status st;
-    struct pollfd p[5] = {
+    struct pollfd p[7] = {
         { .fd = m->fd, .events = m->connected ? POLLIN : POLLOUT },
         { .fd = m->serve ? tt_serve_fd(m->serve) : -1, .events = POLLIN },
         { .fd = other_fd, .events = POLLIN },
         { .fd = awaits_lookup(m) ? tt_lookup_fd(m->lookup) : -1, .events = POLLIN },
         { .fd = m->node ? tt_tree_node_fd(m->node) : -1, .events = POLLIN },
+        { .fd = tt_etcd_key_fd(m->key), .events = POLLIN },
+        { .fd = m->node ? m->share.listener : -1, .events = POLLIN },
     };
 
     if (m->serve && tt_serve_wake_ns(m->serve) < wake_ns)
         wake_ns = tt_serve_wake_ns(m->serve);
     if (m->node && tt_tree_node_wake_ns(m->node) < wake_ns)
         wake_ns = tt_tree_node_wake_ns(m->node);
-    poll(p, 5, poll_ms(tt_now_ns(), wake_ns));
+    poll(p, 7, poll_ms(tt_now_ns(), wake_ns));
+    if (p[5].revents)
+        tt_etcd_key_serve(m->key, m->deadline_ns);
+    if (p[6].revents)
+        share_gathering(m);
     st = member_check_connection(m, p[0].revents, tt_now_ns());
     if (m->node)
         tt_tree_node_step(m->node, tt_now_ns());
     if (m->serve)
         tt_serve_step(m->serve, tt_now_ns());
     return st;
+}
+
+/* Returns whether this rank waits for its leader, which has lost the server or does not respond. */
+static bool awaits_leader(const struct meet *m)
+{
+    return m->node && !m->accepted && tt_tree_node_tree(m->node)->where == TT_TREE_TO_LEADER;
 }
 
 /* No server responded: the error has the address, the time and the last cause. */
@@ -688,6 +839,12 @@ static tutti_status fail_unreached(const struct meet *m)
                        "this rank, but sent nothing more "
                        "within %.1f s",
                        m->launch->rank, where, waited_s);
+    if (awaits_leader(m))
+        return tt_fail(
+            TUTTI_ERR_TIMEOUT,
+            "rank %u: no result from the rendezvous server at %s within %.1f s: rank %u, "
+            "the first rank of this host, is not connected to it, or does not respond",
+            m->launch->rank, where, waited_s, m->samehost.holder);
     if (m->lookup && m->naddresses == 0 && !*m->cannot)
         return tt_fail(TUTTI_ERR_TIMEOUT,
                        "rank %u: %s is \"%s\": the lookup of the name \"%s\" had no answer within "
@@ -718,7 +875,8 @@ static tutti_status node_check(struct meet *m, bool *done)
     const struct tt_tree *t = tt_tree_node_tree(m->node);
     const char *sentence = t->sentence ? t->sentence : "out of memory";
 
-    m->accepted = t->joined_ns != 0;
+    if (t->state == TT_TREE_GATHERING)
+        m->accepted = tt_tree_is_joined(t);
     *done = t->state == TT_TREE_PLACED && t->place.table;
     if (*done)
         return TUTTI_OK;
@@ -726,8 +884,11 @@ static tutti_status node_check(struct meet *m, bool *done)
         return tt_fail(TUTTI_ERR_PROTOCOL, "start-up of rank %u: %s", m->launch->rank,
                        tt_tree_node_lost(m->node) ? tt_tree_node_lost(m->node)
                                                   : "protocol error: no table of address records");
-    if (t->state == TT_TREE_FAILED && t->token_rejected && m->where == AT_FILE)
+    if (t->state == TT_TREE_FAILED && t->token_rejected &&
+        (m->where == AT_FILE || m->where == AT_ETCD))
         node_end(m, sentence);
+    else if (t->state == TT_TREE_FAILED && t->job_failed && !t->unreached && m->offer->refuses)
+        return m->offer->refuses;       /* all ranks know */
     else if (t->state == TT_TREE_FAILED && t->unreached)
         return fail_unreached(m);
     else if (t->state == TT_TREE_FAILED)
@@ -777,40 +938,63 @@ static void serve_on(struct meet *m)
 
 /* ---- the table ---- */
 
-static tutti_status alloc_table(struct tt_table *t, uint32_t rank, uint32_t nranks)
+void tt_table_fini(struct tt_table *table)
 {
-    *t = (struct tt_table){ .rank = rank, .nranks = nranks };
-    t->holders = calloc(nranks, sizeof *t->holders);
-    t->card_bytes = calloc(nranks, sizeof *t->card_bytes);
-    t->cards = calloc(nranks, sizeof *t->cards);
-    if (!t->holders || !t->card_bytes || !t->cards) {
-        tt_table_fini(t);
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address records of %u ranks",
-                       nranks);
-    }
+    tt_record_store_fini(&table->records);
+    free(table->constants);
+    table->constants = NULL;
+}
+
+static tutti_status table_set_constants(struct tt_table *t, const void *constants, size_t bytes)
+{
+    t->constants = malloc(bytes ? bytes : 1);
+    if (!t->constants)
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the settings of rank 0");
+    if (bytes)
+        memcpy(t->constants, constants, bytes);
+    t->constants_bytes = bytes;
     return TUTTI_OK;
 }
 
-void tt_table_fini(struct tt_table *table)
-{
-    free(table->holders);
-    free(table->card_bytes);
-    free(table->cards);
-    table->holders = NULL;
-    table->card_bytes = NULL;
-    table->cards = NULL;
-}
-
-/* An encoded card is boot's own part (the overlay's endpoint), then the caller's. */
-static void write_card(struct meet *m, const void *card, size_t card_bytes)
+/* Writes the record of this rank: the endpoint of its overlay, and its card. Returns its size. */
+static uint16_t write_record(uint8_t record[TT_TREE_CARD_MAX], const struct tt_endpoint *own,
+                             const struct tt_boot_offer *offer)
 {
     struct tt_writer w;
 
-    tt_writer_init(&w, m->card, sizeof m->card);
-    tt_endpoint_write(&w, &m->own);
-    tt_write_bytes(&w, card, card_bytes);
+    tt_writer_init(&w, record, TT_TREE_CARD_MAX);
+    tt_endpoint_write(&w, own);
+    tt_write_bytes(&w, offer->card, offer->card_bytes);
     tt_assert(!w.bad);
-    m->card_bytes = (uint16_t)tt_writer_bytes(&w);
+    return (uint16_t)tt_writer_bytes(&w);
+}
+
+/* Returns the size of the card in a record; SIZE_MAX if the record is invalid. */
+static size_t read_record(const struct tt_record_entry *entry, struct tt_endpoint *endpoint,
+                          const uint8_t **card)
+{
+    struct tt_reader r;
+    size_t rest;
+
+    tt_reader_init(&r, entry->record, entry->bytes);
+    tt_endpoint_read(&r, endpoint);
+    rest = (size_t)(r.end - r.at);
+    *card = r.at;
+    return r.bad || rest > TT_CARD_BYTES ? SIZE_MAX : rest;
+}
+
+size_t tt_boot_card(struct tt_record_store *records, uint32_t rank, const uint8_t **card,
+                    uint32_t *holder)
+{
+    const struct tt_record_entry *entry = tt_record_store_get(records, rank);
+    struct tt_endpoint endpoint;
+    size_t bytes;
+
+    tt_assert(entry);
+    bytes = read_record(entry, &endpoint, card);
+    tt_assert(bytes != SIZE_MAX);       /* checked at start-up */
+    *holder = entry->holder;
+    return bytes;
 }
 
 /* The ranks to which this one has links of the overlay. */
@@ -826,38 +1010,53 @@ static void set_neighbour(struct neighbours *k, uint32_t rank, const struct tt_e
             k->endpoints[i] = *endpoint;
 }
 
-/* Splits the cards: the callers' parts go to the table, the endpoints to the neighbours. */
-static tutti_status table_read_cards(struct meet *m, struct tt_table *t, struct neighbours *k)
+/* Takes the records from the node, which has checked the format of the table. */
+static tutti_status table_take_records(struct meet *m, struct tt_table *t)
 {
-    const struct tt_tree_place *place = &tt_tree_node_tree(m->node)->place;
-    struct tt_record_entry entry = { .holder = 0 };
-    struct tt_reader all;
+    size_t bytes;
+    bool shared;
+    void *table = tt_tree_node_take_table(m->node, &bytes, &shared);
 
-    memcpy(t->secret, place->secret, sizeof t->secret);
+    return table ? tt_record_store_use(&t->records, t->nranks, table, bytes, shared)
+                 : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the address records of %u ranks",
+                           t->nranks);
+}
+
+/* Checks all records, and sets the endpoints of the neighbours. */
+static tutti_status table_read_records(struct meet *m, struct tt_table *t, struct neighbours *k)
+{
     k->n = tt_flood_neighbours(t->rank, t->nranks, k->ranks);
-    tt_reader_init(&all, place->table, place->table_bytes);     /* valid, as checked by the node */
     for (uint32_t r = 0; r < t->nranks; r++) {
+        const struct tt_record_entry *entry = tt_record_store_get(&t->records, r);
         struct tt_endpoint endpoint;
-        struct tt_reader card;
-        size_t rest;
+        const uint8_t *card;
 
-        tt_record_read(&entry, &all);
-        t->holders[r] = entry.holder;
-        tt_reader_init(&card, entry.record, entry.bytes);
-        tt_endpoint_read(&card, &endpoint);
-        /* proven, in contrast to equal hashes */
-        endpoint.host = m->own.host + (t->holders[r] != m->samehost.holder);
-        if (endpoint.host != m->own.host)
-            tt_endpoint_without_loopback(&endpoint);
-        rest = (size_t)(card.end - card.at);
-        if (card.bad || rest > TT_CARD_BYTES)
+        if (read_record(entry, &endpoint, &card) == SIZE_MAX)
             return tt_fail(TUTTI_ERR_PROTOCOL,
                            "start-up: protocol error: invalid address record of rank %u", r);
-        t->card_bytes[r] = (uint16_t)rest;
-        memcpy(t->cards[r], card.at, rest);
+        /* proven, in contrast to equal hashes */
+        endpoint.host = m->own.host + (entry->holder != m->samehost.holder);
+        if (endpoint.host != m->own.host)
+            tt_endpoint_without_loopback(&endpoint);
         set_neighbour(k, r, &endpoint);
     }
     return TUTTI_OK;
+}
+
+/* Fills *t from the place of this rank in the tree. The caller releases it, also on failure. */
+static tutti_status table_fill(struct meet *m, struct tt_table *t, struct neighbours *k)
+{
+    const struct tt_tree_place *place = &tt_tree_node_tree(m->node)->place;
+    tutti_status st;
+
+    *t = (struct tt_table){ .rank = m->launch->rank, .nranks = m->launch->nranks };
+    memcpy(t->secret, place->secret, sizeof t->secret);
+    st = table_take_records(m, t);
+    if (!st)
+        st = table_read_records(m, t, k);
+    if (!st)
+        st = table_set_constants(t, place->constants, place->constants_bytes);
+    return st;
 }
 
 /* Serves until all ranks below have the table, then frees the descriptors of the tree, of which the
@@ -868,6 +1067,7 @@ static void leave_tree(struct meet *m)
         (void)rendezvous_poll(m, -1, tt_now_ns() + 100 * TT_MS);
     tt_tree_node_close(m->node);
     m->node = NULL;
+    tt_host_share_fini(&m->share);
     tt_samehost_fini(&m->samehost);
 }
 
@@ -909,22 +1109,24 @@ static tutti_status open_overlay(struct meet *m, const struct tt_table *t,
 /* ---- complete rendezvous ---- */
 
 /* A single rank needs no rendezvous. */
-static tutti_status rendezvous_single(const void *card, size_t card_bytes, struct tt_table *table,
+static tutti_status rendezvous_single(const struct tt_boot_offer *offer, struct tt_table *table,
                                       struct tt_overlay **overlay)
 {
     static const struct tt_endpoint nowhere;
     struct tt_overlay_conf conf = { .nranks = 1, .listener = -1, .near = -1, .own = &nowhere };
-    struct tt_table t;
+    struct tt_table t = { .nranks = 1 };
+    uint8_t record[TT_TREE_CARD_MAX];
     tutti_status st;
 
-    st = alloc_table(&t, 0, 1);
-    if (st)
-        return st;
     tt_random_bytes(t.secret, sizeof t.secret);
-    t.card_bytes[0] = (uint16_t)card_bytes;
-    memcpy(t.cards[0], card, card_bytes);
     conf.secret = t.secret;
-    st = tt_overlay_open(overlay, &conf);
+    st = tt_record_store_init(&t.records, 1);
+    if (!st)
+        st = tt_record_store_add(&t.records, 0, record, write_record(record, &nowhere, offer));
+    if (!st)
+        st = table_set_constants(&t, offer->constants, offer->constants_bytes);
+    if (!st)
+        st = tt_overlay_open(overlay, &conf);
     if (st) {
         tt_table_fini(&t);
         return st;
@@ -934,8 +1136,7 @@ static tutti_status rendezvous_single(const void *card, size_t card_bytes, struc
 }
 
 /* Opens the overlay's listener, and determines the rendezvous address. */
-static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch, const void *card,
-                                       size_t card_bytes)
+static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch)
 {
     uint16_t port = 0;
     tutti_status st;
@@ -955,7 +1156,7 @@ static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch,
     }
     tt_random_bytes(&m->process, sizeof m->process);
     snprintf(m->token, sizeof m->token, "%s", launch->token);
-    write_card(m, card, card_bytes);
+    m->card_bytes = write_record(m->card, &m->own, m->offer);
     return parse_where(m, launch->rendezvous);
 }
 
@@ -970,7 +1171,9 @@ static tutti_status serve_if_mine(struct meet *m)
         m->listener = -1;
         return st;
     }
-    return m->where == AT_FILE && m->launch->rank == 0 ? serve_file(m) : TUTTI_OK;
+    if ((m->where == AT_FILE || m->where == AT_ETCD) && m->launch->rank == 0)
+        return serve_published(m);
+    return TUTTI_OK;
 }
 
 static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
@@ -991,10 +1194,7 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
         tt_serve_close(m->serve);
         m->serve = NULL;
     }
-    st = alloc_table(&t, m->launch->rank, m->launch->nranks);
-    if (st)
-        return st;
-    st = table_read_cards(m, &t, &k);
+    st = table_fill(m, &t, &k);
     if (!st) {
         leave_tree(m);
         st = open_overlay(m, &t, &k, &o);
@@ -1011,28 +1211,31 @@ static tutti_status rendezvous_run(struct meet *m, struct tt_table *table,
     return TUTTI_OK;
 }
 
-tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card, size_t card_bytes,
+tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const struct tt_boot_offer *offer,
                                 uint64_t deadline_ns, struct tt_table *table,
                                 struct tt_overlay **overlay)
 {
     struct tt_launch l = *launch;
     struct meet m = { .launch = &l,
+                      .offer = offer,
                       .began_ns = tt_now_ns(),
                       .deadline_ns = deadline_ns,
                       .overlay_listener = -1,
                       .overlay_near = -1,
                       .listener = -1,
+                      .share = { .listener = -1 },
                       .fd = -1,
-                      .samehost = { .first = -1, .mark = -1, .listener = -1 },
                       .backoff_ns = RETRY_FIRST_NS };
     tutti_status st;
 
-    tt_assert(card_bytes <= TT_CARD_BYTES);
+    tt_assert(offer->card_bytes <= TT_CARD_BYTES);
+    tt_assert(offer->constants_bytes <= TT_BOOT_CONSTANTS_BYTES);
+    tt_samehost_init(&m.samehost);
     /* the server of an id waits even for a single rank */
     if (launch->nranks == 1 && !url_has_prefix(launch->rendezvous, "id:"))
-        return rendezvous_single(card, card_bytes, table, overlay);
+        return rendezvous_single(offer, table, overlay);
 
-    st = rendezvous_prepare(&m, &l, card, card_bytes);
+    st = rendezvous_prepare(&m, &l);
     if (!st)
         st = rendezvous_run(&m, table, overlay);
     if (st && m.deadline_ns != deadline_ns)
@@ -1041,7 +1244,9 @@ tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const void *card
         serve_on(&m);
 
     remove_file(&m);
+    tt_etcd_key_close(m.key);
     tt_tree_node_close(m.node);
+    tt_host_share_fini(&m.share);
     tt_samehost_fini(&m.samehost);
     tt_serve_close(m.serve);
     tt_framer_fini(&m.in);

@@ -66,7 +66,8 @@ enum link_state {
 struct link {
     uint8_t state;
     bool met;                   /* it was up */
-    int error;                  /* errno of its end before it was up; 0: the deadline passed */
+    int error;                  /* errno of its end before it was up; ETIMEDOUT: the deadline
+                                   passed; 0: neither */
     bool watch_out;             /* waits for EPOLLOUT */
     bool slow;                  /* an address did not respond in this round: not a refusal */
     int fd;                     /* -1: none */
@@ -699,8 +700,10 @@ tutti_status tt_overlay_settle(struct tt_overlay *o, bool give_up)
 
     overlay_handle_timeouts(o, tt_now_ns());
     for (uint32_t i = 0; give_up && i < o->flood.nlinks; i++)
-        if (!is_decided(&o->links[i]))
+        if (!is_decided(&o->links[i])) {
+            o->links[i].error = ETIMEDOUT;
             overlay_end_link(o, i, "not connected before the deadline");
+        }
     while (overlay_next_event(o, &ev))
         keep_event(o, &ev);
     if (tt_overlay_is_settled(o) && o->acceptor.listener >= 0) {

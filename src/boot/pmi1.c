@@ -18,7 +18,9 @@ static const struct {
     [TT_PMI1_FINALIZE] = { "finalize_ack", false },
 };
 
-bool tt_pmi1_field(const char *line, const char *name, char *out, size_t cap)
+/* Finds name=VALUE among the words of a line and copies VALUE to out[cap]. Returns false if it is
+ * missing or too long. */
+static bool read_field(const char *line, const char *name, char *out, size_t cap)
 {
     const size_t name_bytes = strlen(name);
 
@@ -50,7 +52,7 @@ static bool is_success(const char *answer)
 {
     char rc[16];
 
-    return tt_pmi1_field(answer, "rc", rc, sizeof rc) && strcmp(rc, "0") == 0;
+    return read_field(answer, "rc", rc, sizeof rc) && strcmp(rc, "0") == 0;
 }
 
 /* Returns whether our key and value are within the server's limits. */
@@ -58,8 +60,8 @@ static bool pmi1_fits_limits(const struct tt_pmi1 *p, const char *answer)
 {
     char keylen[16], vallen[16];
 
-    return tt_pmi1_field(answer, "keylen_max", keylen, sizeof keylen) &&
-           tt_pmi1_field(answer, "vallen_max", vallen, sizeof vallen) &&
+    return read_field(answer, "keylen_max", keylen, sizeof keylen) &&
+           read_field(answer, "vallen_max", vallen, sizeof vallen) &&
            strtoul(keylen, NULL, 10) > strlen(KEY) && strtoul(vallen, NULL, 10) > strlen(p->value);
 }
 
@@ -129,7 +131,7 @@ static void pmi1_next_request(struct tt_pmi1 *p, const char *answer, char *line)
             pmi1_fail(p, "its length limits are too small for an address", answer);
         break;
     case TT_PMI1_NAME:
-        if (tt_pmi1_field(answer, "kvsname", p->name, sizeof p->name))
+        if (read_field(answer, "kvsname", p->name, sizeof p->name))
             pmi1_request(p, p->publishes ? TT_PMI1_PUT : TT_PMI1_BARRIER, line);
         else
             pmi1_fail(p, "the name of the key-value space is missing", answer);
@@ -141,7 +143,7 @@ static void pmi1_next_request(struct tt_pmi1 *p, const char *answer, char *line)
         pmi1_request(p, p->publishes ? TT_PMI1_FINALIZE : TT_PMI1_GET, line);
         break;
     case TT_PMI1_GET:
-        if (tt_pmi1_field(answer, "value", p->value, sizeof p->value))
+        if (read_field(answer, "value", p->value, sizeof p->value))
             pmi1_request(p, TT_PMI1_FINALIZE, line);
         else
             pmi1_fail(p, "rank 0 published no value", answer);
@@ -159,8 +161,7 @@ void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line)
     line[0] = '\0';
     if (p->state >= TT_PMI1_DONE)
         return;
-    if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) ||
-        strcmp(cmd, expected[p->state].answer) != 0)
+    if (!read_field(answer, "cmd", cmd, sizeof cmd) || strcmp(cmd, expected[p->state].answer) != 0)
         pmi1_fail(p, "unexpected answer", answer);
     else if (expected[p->state].has_rc && !is_success(answer))
         pmi1_fail(p, "request rejected", answer);
@@ -193,7 +194,7 @@ static bool take_number(const char *answer, const char *name, uint32_t max, uint
     char text[16], *end;
     unsigned long v;
 
-    if (!tt_pmi1_field(answer, name, text, sizeof text))
+    if (!read_field(answer, name, text, sizeof text))
         return true;
     v = strtoul(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || v > max)
@@ -209,15 +210,15 @@ void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer)
 
     if (j->done || j->failed)
         return;
-    if (!tt_pmi1_field(answer, "cmd", cmd, sizeof cmd) ||
+    if (!read_field(answer, "cmd", cmd, sizeof cmd) ||
         strcmp(cmd, j->greeted ? "set" : "initack") != 0)
         fail_join(j, "unexpected answer", answer);
-    else if (tt_pmi1_field(answer, "rc", word, sizeof word) && !is_success(answer))
+    else if (read_field(answer, "rc", word, sizeof word) && !is_success(answer))
         fail_join(j, "request rejected", answer);
     else if (j->greeted && (!take_number(answer, "size", NRANKS_MAX, &j->nranks, &j->has_nranks) ||
                             !take_number(answer, "rank", NRANKS_MAX, &j->rank, &j->has_rank)))
         fail_join(j, "invalid rank or number of ranks", answer);
-    else if (j->greeted && tt_pmi1_field(answer, "debug", word, sizeof word)) { /* the last line */
+    else if (j->greeted && read_field(answer, "debug", word, sizeof word)) { /* the last line */
         if (!j->has_rank || !j->has_nranks || j->rank >= j->nranks)
             fail_join(j, "the rank is missing, or not below the number of ranks", answer);
         else

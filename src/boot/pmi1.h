@@ -78,8 +78,4 @@ void tt_pmi1_join_begin(struct tt_pmi1_join *j, uint32_t id, char *line);
 /* Processes a line of the server, without its newline. */
 void tt_pmi1_join_step(struct tt_pmi1_join *j, const char *answer);
 
-/* Finds name=VALUE among the words of a line and copies VALUE to out[cap]. Returns false if it is
- * missing or too long. */
-bool tt_pmi1_field(const char *line, const char *name, char *out, size_t cap);
-
 #endif

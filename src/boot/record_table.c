@@ -8,21 +8,36 @@
 #define HAS_SIZE 2u
 #define IS_WHOLE 4u
 
-void tt_record_write(struct tt_record_entry *before, struct tt_writer *w, uint32_t holder,
+/* Makes s->entry the base of the next entry. */
+static void stream_set_base(struct tt_record_stream *s)
+{
+    if (s->n > 0 && s->n % TT_RECORD_GROUP == 0)
+        s->entry = s->first;
+}
+
+static void stream_advance(struct tt_record_stream *s)
+{
+    if (s->n++ == 0)
+        s->first = s->entry;
+}
+
+void tt_record_write(struct tt_record_stream *s, struct tt_writer *w, uint32_t holder,
                      const void *record, uint16_t bytes)
 {
     uint8_t next[TT_TREE_CARD_MAX] = { 0 }, back[TT_TREE_CARD_MAX],
             packed[TT_DELTA_MAX(TT_TREE_CARD_MAX)];
+    struct tt_record_entry *base = &s->entry;
     uint8_t flags = 0;
     size_t n;
 
+    stream_set_base(s);
     if (bytes)
         memcpy(next, record, bytes);
     tt_delta_repeats(next, bytes, back);
-    n = tt_delta_pack(next, bytes, back, before->record, packed);
-    if (holder != before->holder)
+    n = tt_delta_pack(next, bytes, back, base->record, packed);
+    if (holder != base->holder)
         flags |= HAS_HOLDER;
-    if (bytes != before->bytes)
+    if (bytes != base->bytes)
         flags |= HAS_SIZE;
     if (n > bytes)
         flags |= IS_WHOLE;
@@ -32,15 +47,18 @@ void tt_record_write(struct tt_record_entry *before, struct tt_writer *w, uint32
     if (flags & HAS_SIZE)
         tt_write_u16(w, bytes);
     tt_write_bytes(w, flags & IS_WHOLE ? next : packed, flags & IS_WHOLE ? bytes : n);
-    before->holder = holder;
-    before->bytes = bytes;
-    memcpy(before->record, next, sizeof next);
+    base->holder = holder;
+    base->bytes = bytes;
+    memcpy(base->record, next, sizeof next);
+    stream_advance(s);
 }
 
-void tt_record_read(struct tt_record_entry *e, struct tt_reader *r)
+void tt_record_read(struct tt_record_stream *s, struct tt_reader *r)
 {
     const uint8_t flags = tt_read_u8(r);
+    struct tt_record_entry *e = &s->entry;
 
+    stream_set_base(s);
     if (flags & HAS_HOLDER)
         e->holder = tt_read_u32(r);
     if (flags & HAS_SIZE)
@@ -55,4 +73,5 @@ void tt_record_read(struct tt_record_entry *e, struct tt_reader *r)
     else
         tt_delta_unpack(r, e->record, e->bytes);
     memset(e->record + e->bytes, 0, sizeof e->record - e->bytes);
+    stream_advance(s);
 }

@@ -1,13 +1,14 @@
 /* Determines which ranks share a host, by names of Unix sockets. An abstract name exists in one
  * network namespace of one kernel only, and can be bound once. Of the ranks on a host, exactly one
- * binds the job's name "first". That rank represents the host, and binds a second name with its
- * rank. Before that, it binds a listener, to which the others connect. Every other rank finds
- * "first" taken and searches for the representative. It tries to connect to the second name of each
- * rank, nearest ranks first. Connecting a datagram socket sends nothing and needs no response, so a
- * stopped or busy process is found, too.
+ * binds the job's name "first". That rank represents the host. It then binds a listener, to which
+ * the others connect, one name for each bit of its rank that is set, and last a name with its rank.
+ * Every other rank finds "first" taken. It tries to connect to the name of each bit, and so reads
+ * the rank of the representative. It has read all of them if the name with that rank exists.
+ * Connecting a datagram socket sends nothing and needs no response, so a stopped or busy process is
+ * found, too.
  *
- * Cost: a few system calls for the first rank of a host, and one more for each rank between two
- * ranks of a host.
+ * Cost: log2(nranks) system calls for each rank, and as many descriptors for the representative,
+ * until the end of the start-up.
  *
  * Two machines restored from one snapshot have the same boot id and namespace numbers, but not the
  * same names. The names are derived from a random number of the rendezvous server and from the
@@ -29,9 +30,8 @@
 #include "boot/auth.h"
 
 #define PATIENCE_NS \
-    (5 * TT_SECOND)      /* wait for a rank that has bound one name and not yet
-                                           the other: two system calls */
-#define FIRST UINT32_MAX                /* in place of a rank */
+    (5 * TT_SECOND)      /* wait for a rank that has bound "first" and not yet all
+                                           other names: some system calls */
 #define BACKLOG 4096
 
 struct search {
@@ -50,10 +50,16 @@ static void make_key(uint8_t key[TT_MAC_BYTES], const struct tt_samehost_conf *c
     tt_mac(key, conf->token, strlen(conf->token), "tutti host", data, TT_NONCE_BYTES + bytes);
 }
 
-/* The name of a rank, or of "first", or with `listens` of its listener. */
-static socklen_t samehost_name(const uint8_t *key, uint32_t rank, bool listens,
+/* A name is that of a rank, of its listener, of a bit of the representative's rank, or "first". */
+enum name_kind { NAME_FIRST, NAME_BIT, NAME_RANK, NAME_LISTENER };
+
+static socklen_t samehost_name(const uint8_t *key, enum name_kind kind, uint32_t number,
                                struct sockaddr_un *out)
 {
+    static const char *const formats[] = { [NAME_FIRST] = "-first",
+                                           [NAME_BIT] = "-bit%u",
+                                           [NAME_RANK] = "-%u",
+                                           [NAME_LISTENER] = "-%u-node" };
     char *at = out->sun_path + 1;
     char *const end = out->sun_path + sizeof out->sun_path;
 
@@ -61,26 +67,20 @@ static socklen_t samehost_name(const uint8_t *key, uint32_t rank, bool listens,
     at += snprintf(at, (size_t)(end - at), "tutti-host-");
     for (int i = 0; i < 16; i++)
         at += snprintf(at, (size_t)(end - at), "%02x", key[i]);
-    at += rank == FIRST ? snprintf(at, (size_t)(end - at), "-first")
-                        : snprintf(at, (size_t)(end - at), "-%u%s", rank, listens ? "-node" : "");
+    at += snprintf(at, (size_t)(end - at), formats[kind], number);
     return (socklen_t)(at - (char *)out);
-}
-
-static socklen_t samehost_name_of(const struct search *s, uint32_t rank, struct sockaddr_un *out)
-{
-    return samehost_name(s->key, rank, false, out);
 }
 
 socklen_t tt_samehost_address(const struct tt_samehost *s, struct sockaddr_un *out)
 {
-    return samehost_name(s->key, s->holder, true, out);
+    return samehost_name(s->key, NAME_LISTENER, s->holder, out);
 }
 
 /* Opens the listener of this rank. Returns -1 and errno on failure. */
 static int bind_listener(const struct search *s)
 {
     struct sockaddr_un name;
-    const socklen_t bytes = samehost_name(s->key, s->conf->rank, true, &name);
+    const socklen_t bytes = samehost_name(s->key, NAME_LISTENER, s->conf->rank, &name);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int err;
 
@@ -94,10 +94,10 @@ static int bind_listener(const struct search *s)
 }
 
 /* Returns a socket bound to the name, or -1 and errno. */
-static int bind_name(const struct search *s, uint32_t rank)
+static int bind_name(const struct search *s, enum name_kind kind, uint32_t number)
 {
     struct sockaddr_un name;
-    const socklen_t bytes = samehost_name_of(s, rank, &name);
+    const socklen_t bytes = samehost_name(s->key, kind, number, &name);
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int err;
 
@@ -109,32 +109,47 @@ static int bind_name(const struct search *s, uint32_t rank)
     return -1;
 }
 
-static bool is_bound(const struct search *s, int fd, uint32_t rank)
+static bool is_bound(const struct search *s, int fd, enum name_kind kind, uint32_t number)
 {
     struct sockaddr_un name;
-    const socklen_t bytes = samehost_name_of(s, rank, &name);
+    const socklen_t bytes = samehost_name(s->key, kind, number, &name);
 
-    return rank < s->conf->nranks && rank != s->conf->rank &&
-           connect(fd, (const struct sockaddr *)&name, bytes) == 0;
+    return connect(fd, (const struct sockaddr *)&name, bytes) == 0;
 }
 
-/* Returns the rank that holds "first", or our own if none is found. Ranks of a host usually have
- * close numbers. */
+/* Returns whether rank numbers of this job have this bit. */
+static bool rank_has_bit(const struct search *s, unsigned bit)
+{
+    return bit < TT_SAMEHOST_BITS && (s->conf->nranks - 1) >> bit != 0;
+}
+
+/* Returns the rank that represents this host, or our own if it has not yet bound all names. */
 static uint32_t find_representative(const struct search *s)
 {
-    const uint32_t rank = s->conf->rank, nranks = s->conf->nranks;
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    uint32_t found = rank;
+    uint32_t found = 0;
 
-    for (uint32_t d = 1; fd >= 0 && d < nranks && found == rank; d++) {
-        if (d <= rank && is_bound(s, fd, rank - d))
-            found = rank - d;
-        else if (d < nranks - rank && is_bound(s, fd, rank + d))
-            found = rank + d;
-    }
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return s->conf->rank;
+    for (unsigned bit = 0; rank_has_bit(s, bit); bit++)
+        found |= (uint32_t)is_bound(s, fd, NAME_BIT, bit) << bit;
+    if (found >= s->conf->nranks || !is_bound(s, fd, NAME_RANK, found))
+        found = s->conf->rank;
+    close(fd);
     return found;
+}
+
+/* Binds the names of this rank's bits. */
+static bool bind_bits(const struct search *s, struct tt_samehost *out)
+{
+    for (unsigned bit = 0; rank_has_bit(s, bit); bit++) {
+        if (!(s->conf->rank >> bit & 1))
+            continue;
+        out->bits[bit] = bind_name(s, NAME_BIT, bit);
+        if (out->bits[bit] < 0)
+            return false;
+    }
+    return true;
 }
 
 static bool count_as_alone(enum tt_log_level level)
@@ -150,10 +165,11 @@ static bool count_as_alone(enum tt_log_level level)
  * the others releases the first, since other ranks could not find its holder. */
 static bool samehost_step(const struct search *s, struct tt_samehost *out)
 {
-    out->first = bind_name(s, FIRST);
+    out->first = bind_name(s, NAME_FIRST, 0);
     if (out->first >= 0) {
         out->listener = bind_listener(s);
-        out->mark = out->listener >= 0 ? bind_name(s, s->conf->rank) : -1;
+        if (out->listener >= 0 && bind_bits(s, out))
+            out->mark = bind_name(s, NAME_RANK, s->conf->rank);
         if (out->mark >= 0)
             return true;
         count_as_alone(TT_LOG_WARN);
@@ -166,13 +182,21 @@ static bool samehost_step(const struct search *s, struct tt_samehost *out)
     return out->holder != s->conf->rank;
 }
 
+void tt_samehost_init(struct tt_samehost *out)
+{
+    *out = (struct tt_samehost){ .first = -1, .mark = -1, .listener = -1 };
+    for (unsigned bit = 0; bit < TT_SAMEHOST_BITS; bit++)
+        out->bits[bit] = -1;
+}
+
 void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *conf)
 {
     struct search s = { .conf = conf, .key = out->key };
     const uint64_t patience_ns = tt_now_ns() + PATIENCE_NS;
     const uint64_t until_ns = patience_ns < conf->deadline_ns ? patience_ns : conf->deadline_ns;
 
-    *out = (struct tt_samehost){ .first = -1, .mark = -1, .listener = -1, .holder = conf->rank };
+    tt_samehost_init(out);
+    out->holder = conf->rank;
     make_key(out->key, conf);
     while (!samehost_step(&s, out)) {
         if (tt_now_ns() >= until_ns) {
@@ -185,13 +209,18 @@ void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *co
     }
 }
 
+static void close_socket(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 void tt_samehost_fini(struct tt_samehost *s)
 {
-    if (s->first >= 0)
-        close(s->first);
-    if (s->mark >= 0)
-        close(s->mark);
-    if (s->listener >= 0)
-        close(s->listener);
-    s->first = s->mark = s->listener = -1;
+    close_socket(&s->mark);
+    close_socket(&s->listener);
+    for (unsigned bit = 0; bit < TT_SAMEHOST_BITS; bit++)
+        close_socket(&s->bits[bit]);
+    close_socket(&s->first);        /* last: its next holder binds the other names again */
 }

@@ -9,8 +9,12 @@
 #include <sys/un.h>
 #include "boot/auth.h"
 
+#define TT_SAMEHOST_BITS 32             /* of a rank */
+
 struct tt_samehost {
     int first, mark;                    /* sockets bound to the names, or -1 */
+    int bits[TT_SAMEHOST_BITS];         /* of the representative: bound to the names of the bits
+                                           of its rank, or -1 */
     int listener;                       /* of the representative: other ranks of this host connect
                                            to it; non-blocking; or -1 */
     uint8_t key[TT_MAC_BYTES];          /* of the names */
@@ -27,8 +31,11 @@ struct tt_samehost_conf {
     uint64_t deadline_ns;
 };
 
-/* Finds the representative of this host. The caller releases *out with tt_samehost_fini. Never
- * fails: a rank without a proof represents itself, as if it were alone on its host. */
+/* Sets an empty state, which tt_samehost_fini accepts. */
+void tt_samehost_init(struct tt_samehost *out);
+/* Finds the representative of this host. *out has no sockets before. The caller releases it with
+ * tt_samehost_fini. Never fails: a rank without a proof represents itself, as if it were alone on
+ * its host. */
 void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *conf);
 /* Writes the address of the representative's listener; returns its size. */
 socklen_t tt_samehost_address(const struct tt_samehost *s, struct sockaddr_un *out);

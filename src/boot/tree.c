@@ -18,93 +18,13 @@
 #define HOST_NS (500 * TT_MS)           /* time for the other ranks of a host to join */
 #define OUTCOME_NS TT_SECOND            /* time for the root's error after the deadline */
 #define UP_FRAME_BYTES (32u << 10)      /* reports are sent in frames of about this size */
-#define UNDONE_NS (5 * TT_SECOND)
 #define NO_TIMEOUT UINT32_MAX
 
 static const char ended[] = "the connection to the server ended";
 
-enum up_stage { UP_NONE, UP_CONNECTING, UP_OPEN, UP_JOINING, UP_JOINED };
-
-uint32_t tt_tree_tag(uint64_t process)
+static uint32_t process_tag(uint64_t process)
 {
     return (uint32_t)tt_mix64(process);
-}
-
-bool tt_tree_shares_with(const struct tt_tree *t, const struct tt_tree_conn *c)
-{
-    return t->conf.shares_table && c->kind == TT_TREE_LOCAL && t->place.table_bytes > 0;
-}
-
-bool tt_tree_reports(const struct tt_tree *t)
-{
-    return !t->conf.root && (t->alone || t->conf.leader == t->conf.rank);
-}
-
-/* ---- frames ---- */
-
-static struct tt_tree_conn *for_caller(struct tt_tree *t, struct tt_tree_conn *c)
-{
-    return c == &t->up ? NULL : c;
-}
-
-static struct tt_tree_proof proof_of(const struct tt_tree *t, const struct tt_tree_conn *c,
-                                     bool sends, uint8_t type)
-{
-    return (struct tt_tree_proof){ .token = t->conf.token,
-                                   .server_nonce = c->server_nonce,
-                                   .client_nonce = c->client_nonce,
-                                   .up = (c == &t->up) == sends,
-                                   .number = sends ? c->nsent : c->nreceived,
-                                   .type = type };
-}
-
-void tt_tree_send(struct tt_tree *t, struct tt_tree_conn *c, uint8_t type, const void *said,
-                  size_t bytes)
-{
-    const struct tt_tree_proof p = proof_of(t, c, true, type);
-    struct tt_tree_act act = { .kind = TT_TREE_ACT_SEND,
-                               .conn = for_caller(t, c),
-                               .shares = type == TT_TREE_DOWN && tt_tree_shares_with(t, c) };
-    uint8_t *frame = malloc(TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes);
-
-    if (!frame) {
-        tt_tree_close(t, c);
-        return;
-    }
-    tt_frame_header(frame, type, TT_MAC_BYTES + bytes);
-    tt_tree_prove(frame + TT_FRAME_HEADER_BYTES, &p, said, bytes);
-    if (bytes)
-        memcpy(frame + TT_FRAME_HEADER_BYTES + TT_MAC_BYTES, said, bytes);
-    c->nsent++;
-    act.data = frame;
-    act.bytes = TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes;
-    t->emit(t->context, &act);
-    free(frame);
-}
-
-bool tt_tree_check(const struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
-                   struct tt_reader *said)
-{
-    const struct tt_tree_proof p = proof_of(t, c, false, f->type);
-    uint8_t expected[TT_MAC_BYTES];
-
-    if (f->bytes < TT_MAC_BYTES)
-        return false;
-    tt_tree_prove(expected, &p, f->body + TT_MAC_BYTES, f->bytes - TT_MAC_BYTES);
-    tt_reader_init(said, f->body + TT_MAC_BYTES, f->bytes - TT_MAC_BYTES);
-    c->nreceived++;
-    return tt_mac_equal(expected, f->body);
-}
-
-void tt_tree_close(struct tt_tree *t, struct tt_tree_conn *c)
-{
-    const struct tt_tree_act act = { .kind = TT_TREE_ACT_CLOSE, .conn = for_caller(t, c) };
-
-    if (c == &t->up)
-        t->up_stage = UP_NONE;
-    else
-        tt_tree_child_lost(t, c);
-    t->emit(t->context, &act);
 }
 
 /* ---- connection to the parent ---- */
@@ -115,7 +35,7 @@ static void up_connect(struct tt_tree *t, uint64_t now_ns)
                                      .where = t->where,
                                      .address = &t->up.address };
 
-    t->up_stage = UP_CONNECTING;
+    t->up_stage = TT_TREE_UP_CONNECTING;
     t->attempt_ns = now_ns;
     t->emit(t->context, &act);
 }
@@ -125,7 +45,7 @@ static void up_retry(struct tt_tree *t, uint64_t now_ns)
 {
     const uint64_t pause_ns = t->backoff_ns / 2 + tt_prng_below(&t->prng, t->backoff_ns);
 
-    t->up_stage = UP_NONE;
+    t->up_stage = TT_TREE_UP_NONE;
     t->retry_ns = now_ns + pause_ns;
     t->backoff_ns = 2 * t->backoff_ns < RETRY_LAST_NS ? 2 * t->backoff_ns : RETRY_LAST_NS;
     if (t->where == TT_TREE_TO_SERVER) {
@@ -141,7 +61,7 @@ static void up_retry(struct tt_tree *t, uint64_t now_ns)
 
 static void up_lost(struct tt_tree *t, const char *why, uint64_t now_ns)
 {
-    if (t->up_stage > UP_OPEN && t->where == TT_TREE_TO_LEADER)     /* it responded */
+    if (t->up_stage > TT_TREE_UP_OPEN && t->where == TT_TREE_TO_LEADER)     /* it responded */
         t->leader_ns = now_ns + LEADER_NS;
     if (!t->why || why != ended)
         t->why = why;
@@ -169,13 +89,32 @@ static void write_deadline(const struct tt_tree *t, struct tt_writer *w, uint64_
     tt_write_u32(w, t->deadline_ns == TT_NEVER ? NO_TIMEOUT : tree_clamp_ms(left_ns));
 }
 
+static uint8_t settings_bytes(const struct tt_tree *t)
+{
+    return t->conf.settings ? (uint8_t)strnlen(t->conf.settings, TT_TREE_SETTINGS_MAX) : 0;
+}
+
+/* A leader reports its constants instead. */
+static bool sends_constants(const struct tt_tree *t)
+{
+    return t->where == TT_TREE_TO_LEADER && t->conf.constants_bytes > 0;
+}
+
+/* Returns the cause for which this rank cannot start, cut to the maximum, in out. */
+static const char *cut_cause(const struct tt_tree *t, char out[TT_TREE_CAUSE_MAX + 1])
+{
+    snprintf(out, TT_TREE_CAUSE_MAX + 1, "%s", t->conf.cause ? t->conf.cause : "");
+    return out;
+}
+
 /* JOIN has the child's nonce before the proof. */
 static void send_join(struct tt_tree *t, uint64_t now_ns)
 {
     uint8_t frame[TT_FRAME_HEADER_BYTES + TT_TREE_JOIN_BYTES];
     uint8_t *body = frame + TT_FRAME_HEADER_BYTES, *proof = body + TT_NONCE_BYTES,
             *said = proof + TT_MAC_BYTES;
-    const struct tt_tree_proof p = proof_of(t, &t->up, true, TT_TREE_JOIN);
+    const struct tt_tree_proof p = tt_tree_proof_of(t, &t->up, true, TT_TREE_JOIN);
+    char cause[TT_TREE_CAUSE_MAX + 1];
     struct tt_tree_act act = { .kind = TT_TREE_ACT_SEND, .data = frame };
     struct tt_writer w;
     size_t bytes;
@@ -183,18 +122,27 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
     tt_writer_init(&w, said, TT_TREE_JOIN_BYTES - TT_NONCE_BYTES - TT_MAC_BYTES);
     tt_write_u8(&w, t->where == TT_TREE_TO_LEADER ? TT_TREE_LOCAL : TT_TREE_LEADER);
     tt_write_u8(&w, (uint8_t)((t->conf.serves ? TT_TREE_JOIN_SERVES : 0) |
-                              (t->conf.card_bytes ? TT_TREE_JOIN_CARD : 0)));
+                              (t->conf.card_bytes ? TT_TREE_JOIN_CARD : 0) |
+                              (t->conf.refuses ? TT_TREE_JOIN_REFUSES : 0) |
+                              (sends_constants(t) ? TT_TREE_JOIN_CONSTANTS : 0)));
     tt_write_u32(&w, t->conf.rank);
     tt_write_u32(&w, t->conf.nranks);
     tt_write_u32(&w, t->conf.leader);
     tt_write_u32(&w, t->avoid);
-    tt_write_u32(&w, tt_tree_tag(t->conf.process));
+    tt_write_u32(&w, process_tag(t->conf.process));
     write_deadline(t, &w, now_ns);
-    tt_write_bytes(&w, t->conf.digest, TT_TREE_DIGEST_BYTES);
+    tt_write_u8(&w, settings_bytes(t));
+    tt_write_bytes(&w, t->conf.settings, settings_bytes(t));
     tt_tree_write_address(&w, &t->conf.address);
     if (t->conf.card_bytes) {
         tt_write_u16(&w, t->conf.card_bytes);
         tt_write_bytes(&w, t->conf.card, t->conf.card_bytes);
+    }
+    if (t->conf.refuses)
+        tt_tree_write_refusal(&w, (uint8_t)t->conf.refuses, cut_cause(t, cause));
+    if (sends_constants(t)) {
+        tt_write_u16(&w, t->conf.constants_bytes);
+        tt_write_bytes(&w, t->conf.constants, t->conf.constants_bytes);
     }
     tt_assert(!w.bad);
     bytes = tt_writer_bytes(&w);
@@ -203,7 +151,7 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
     act.bytes = TT_FRAME_HEADER_BYTES + TT_NONCE_BYTES + TT_MAC_BYTES + bytes;
     tt_frame_header(frame, TT_TREE_JOIN, act.bytes - TT_FRAME_HEADER_BYTES);
     t->up.nsent = 1;
-    t->up_stage = UP_JOINING;
+    t->up_stage = TT_TREE_UP_JOINING;
     t->emit(t->context, &act);
 }
 
@@ -227,12 +175,12 @@ static void end_up(struct tt_tree *t)
 {
     const struct tt_tree_act act = { .kind = TT_TREE_ACT_CLOSE };
 
-    if (t->up_stage != UP_NONE)
+    if (t->up_stage != TT_TREE_UP_NONE)
         t->emit(t->context, &act);
-    t->up_stage = UP_NONE;
+    t->up_stage = TT_TREE_UP_NONE;
 }
 
-void tt_tree_fail_job(struct tt_tree *t, tutti_status status, const char *sentence)
+static void fail_job(struct tt_tree *t, tutti_status status, const char *sentence)
 {
     if (t->state != TT_TREE_GATHERING)
         return;
@@ -254,6 +202,11 @@ static void fail_rank(struct tt_tree *t, tutti_status status, const char *senten
     end_up(t);
 }
 
+void tt_tree_give_up(struct tt_tree *t, const char *sentence)
+{
+    fail_job(t, TUTTI_ERR_PEER_LOST, sentence);
+}
+
 static void node_fail_unreached(struct tt_tree *t, uint64_t now_ns)
 {
     const uint64_t ms = (now_ns - t->began_ns) / TT_MS;
@@ -264,121 +217,7 @@ static void node_fail_unreached(struct tt_tree *t, uint64_t now_ns)
              " s (last error: %s)",
              t->conf.rank, ms / 1000, ms % 1000 / 100, t->why ? t->why : "no answer");
     t->unreached = true;
-    tt_tree_fail_job(t, TUTTI_ERR_TIMEOUT, sentence);
-}
-
-void tt_tree_wait_for(struct tt_tree *t, bool *undone)
-{
-    if (t->conf.refuses_late)       /* it cannot come back */
-        return;
-    t->nundone += !*undone;
-    *undone = true;
-    t->undone_ns = t->now_ns + UNDONE_NS;
-}
-
-void tt_tree_came_back(struct tt_tree *t, bool *undone)
-{
-    t->nundone -= *undone && t->nundone > 0;
-    *undone = false;
-}
-
-/* Indexes the entries of DOWN by reporter. */
-static bool read_entries(struct tt_tree *t, struct tt_reader *r)
-{
-    const uint32_t n = tt_read_u32(r);
-    struct tt_tree_address skip;
-
-    for (uint32_t i = 0; i < n && !r->bad; i++) {
-        uint8_t *at = t->down + (r->at - t->down);
-        const uint32_t reporter = tt_read_u32(r), nruns = tt_read_u32(r);
-
-        for (uint32_t k = 0; k < nruns && !r->bad; k++) {
-            if (tt_read_u32(r) >= t->conf.nranks)
-                r->bad = true;
-            tt_tree_read_address(r, &skip);
-            tt_tree_read_address(r, &skip);
-        }
-        if (reporter >= t->conf.nranks || nruns == 0 || nruns > t->conf.nranks)
-            r->bad = true;
-        if (!r->bad && !tt_sparse_set(&t->entries, reporter, at))
-            return false;
-    }
-    return !r->bad && tt_sparse_get(&t->entries, t->conf.rank);
-}
-
-/* Checks the number of the records of a table, and their format. */
-static bool table_is_valid(const uint8_t *table, size_t bytes, uint32_t nranks)
-{
-    struct tt_record_entry entry = { .holder = 0 };
-    struct tt_reader r;
-
-    tt_reader_init(&r, table, bytes);
-    for (uint32_t i = 0; i < nranks && !r.bad; i++) {
-        tt_record_read(&entry, &r);
-        if (entry.holder >= nranks)
-            return false;
-    }
-    return !r.bad && r.at == r.end;
-}
-
-/* Reads the table, or the digest of a shared one, which only the leader of this host can send. */
-static bool read_table(struct tt_tree *t, struct tt_reader *r)
-{
-    struct tt_tree_place *p = &t->place;
-    uint8_t shared;
-
-    if (r->at == r->end)        /* no table */
-        return !r->bad;
-    shared = tt_read_u8(r);
-    p->table_bytes = tt_read_u32(r);
-    if (shared)
-        tt_read_bytes(r, p->table_digest, sizeof p->table_digest);
-    else
-        p->table = tt_reader_take(r, p->table_bytes);
-    if (r->bad || r->at != r->end || shared > 1 || p->table_bytes == 0)
-        return false;
-    if (shared)
-        return t->where == TT_TREE_TO_LEADER;
-    return table_is_valid(p->table, p->table_bytes, t->conf.nranks);
-}
-
-bool tt_tree_use_table(struct tt_tree *t, const uint8_t *table, size_t bytes)
-{
-    uint8_t digest[TT_MAC_BYTES];
-
-    if (t->state != TT_TREE_PLACED || t->place.table || bytes != t->place.table_bytes)
-        return false;
-    tt_digest(digest, table, bytes);
-    if (!tt_mac_equal(digest, t->place.table_digest) ||
-        !table_is_valid(table, bytes, t->conf.nranks))
-        return false;
-    t->place.table = table;
-    return true;
-}
-
-/* Reads the place from t->down, where it stays. */
-static bool read_down(struct tt_tree *t)
-{
-    struct tt_tree_place *p = &t->place;
-    struct tt_reader r;
-    uint32_t nranks;
-
-    tt_reader_init(&r, t->down, t->down_bytes);
-    tt_read_bytes(&r, p->secret, sizeof p->secret);
-    nranks = tt_read_u32(&r);
-    p->constants_bytes = tt_read_u16(&r);
-    p->constants = tt_reader_take(&r, p->constants_bytes);
-    p->layout_bytes = tt_read_u32(&r);
-    p->layout = tt_reader_take(&r, p->layout_bytes);
-    if (r.bad || nranks != t->conf.nranks || p->constants_bytes > TT_TREE_CONSTANTS_MAX ||
-        !tt_tree_layout_is_valid(p->layout, p->layout_bytes, nranks))
-        return false;
-    tt_tree_mask(p->secret, t->conf.token, t->up.server_nonce, t->up.client_nonce);
-    if (!read_entries(t, &r) || !read_table(t, &r))
-        return false;
-    if (p->table && t->conf.shares_table)
-        tt_digest(p->table_digest, p->table, p->table_bytes);
-    return true;
+    fail_job(t, TUTTI_ERR_TIMEOUT, sentence);
 }
 
 /* Ranks that have a place, but are disconnected: this was not yet reported. */
@@ -408,7 +247,7 @@ static void handle_down(struct tt_tree *t, const struct tt_reader *said)
     }
     memcpy(t->down, said->at, bytes);
     t->down_bytes = bytes;
-    if (!read_down(t)) {
+    if (!tt_tree_read_place(t)) {
         fail_rank(t, TUTTI_ERR_PROTOCOL, "protocol error: invalid layout from the server");
         return;
     }
@@ -461,7 +300,7 @@ static void handle_welcome(struct tt_tree *t)
     const struct tt_tree_report *report;
     uint32_t at = 0;
 
-    t->up_stage = UP_JOINED;
+    t->up_stage = TT_TREE_UP_JOINED;
     t->backoff_ns = RETRY_FIRST_NS;
     t->avoid = TT_TREE_NONE;
     t->why = NULL;
@@ -498,7 +337,7 @@ static void handle_refused(struct tt_tree *t, struct tt_reader *r, uint64_t now_
     if (r->bad || status < TUTTI_ERR_INVALID || status >= TUTTI_STATUS_COUNT)
         up_drop(t, "protocol error: invalid refusal", now_ns);
     else if (scope == TT_TREE_OF_JOB)
-        tt_tree_fail_job(t, (tutti_status)status, sentence);
+        fail_job(t, (tutti_status)status, sentence);
     else
         fail_rank(t, (tutti_status)status, sentence);
 }
@@ -523,26 +362,26 @@ static void up_frame(struct tt_tree *t, const struct tt_frame *f, uint64_t now_n
 {
     struct tt_reader r;
 
-    if (t->up_stage == UP_OPEN) {
+    if (t->up_stage == TT_TREE_UP_OPEN) {
         handle_challenge(t, f, now_ns);
         return;
     }
-    if (t->up_stage < UP_JOINING || t->state != TT_TREE_GATHERING)
+    if (t->up_stage < TT_TREE_UP_JOINING || t->state != TT_TREE_GATHERING)
         return;
     if (!tt_tree_check(t, &t->up, f, &r)) {
         reject_token(t, f, now_ns);
         return;
     }
-    if (f->type == TT_TREE_WELCOME && t->up_stage == UP_JOINING)
+    if (f->type == TT_TREE_WELCOME && t->up_stage == TT_TREE_UP_JOINING)
         handle_welcome(t);
-    else if (f->type == TT_TREE_REDIRECT && t->up_stage == UP_JOINING &&
+    else if (f->type == TT_TREE_REDIRECT && t->up_stage == TT_TREE_UP_JOINING &&
              t->where != TT_TREE_TO_LEADER)
         handle_redirect(t, &r, now_ns);
     else if (f->type == TT_TREE_REFUSED)
         handle_refused(t, &r, now_ns);
-    else if (f->type == TT_TREE_DOWN && t->up_stage == UP_JOINED)
+    else if (f->type == TT_TREE_DOWN && t->up_stage == TT_TREE_UP_JOINED)
         handle_down(t, &r);
-    else if (f->type == TT_TREE_REJECT && t->up_stage == UP_JOINED)
+    else if (f->type == TT_TREE_REJECT && t->up_stage == TT_TREE_UP_JOINED)
         handle_reject(t, &r, now_ns);
     else
         up_drop(t, "protocol error: unexpected message", now_ns);
@@ -559,19 +398,25 @@ static bool report_own_host(struct tt_tree *t)
         .process = t->conf.process,
         .generation = ++t->generation,
         .host = t->conf.leader,
-        .constants = t->conf.constants,
-        .constants_bytes = t->conf.constants_bytes,
     };
     struct tt_tree_seat seat = { .rank = t->conf.rank,
-                                 .tag = tt_tree_tag(t->conf.process),
+                                 .tag = process_tag(t->conf.process),
                                  .address = t->conf.address,
-                                 .card_bytes = t->conf.card_bytes };
+                                 .settings_bytes = settings_bytes(t),
+                                 .status = (uint8_t)t->conf.refuses,
+                                 .card_bytes = t->conf.card_bytes,
+                                 .constants_bytes = t->conf.constants_bytes,
+                                 .card = t->conf.card,
+                                 .constants = t->conf.constants };
+    char cause[TT_TREE_CAUSE_MAX + 1];
     struct tt_writer w;
     uint8_t *encoded;
     size_t cap;
 
-    memcpy(seat.digest, t->conf.digest, sizeof seat.digest);
-    if (!tt_tree_take_seat(t, &seat, t->conf.card))
+    if (seat.settings_bytes)
+        memcpy(seat.settings, t->conf.settings, seat.settings_bytes);
+    seat.cause = t->conf.refuses ? cut_cause(t, cause) : NULL;
+    if (!tt_tree_take_seat(t, &seat))
         return false;
     if (!own) {
         own = calloc(1, sizeof *own);
@@ -580,7 +425,7 @@ static bool report_own_host(struct tt_tree *t)
             return false;
         }
     }
-    cap = tt_tree_report_bytes_max(t->seats, t->nseats, head.constants_bytes);
+    cap = tt_tree_report_bytes_max(t->seats, t->nseats);
     encoded = malloc(cap);
     if (!encoded)
         return false;
@@ -647,15 +492,15 @@ static uint64_t flush_pause_ns(const struct tt_tree *t, uint64_t now_ns)
     return part_ns < FLUSH_MIN_NS ? FLUSH_MIN_NS : part_ns > FLUSH_MAX_NS ? FLUSH_MAX_NS : part_ns;
 }
 
-void tt_tree_flush(struct tt_tree *t, uint64_t now_ns)
+static void reports_flush(struct tt_tree *t, uint64_t now_ns)
 {
-    if (t->up_stage != UP_JOINED || t->state != TT_TREE_GATHERING || !tt_tree_reports(t) ||
+    if (t->up_stage != TT_TREE_UP_JOINED || t->state != TT_TREE_GATHERING || !tt_tree_reports(t) ||
         !(t->host_changed || t->pending) || now_ns < t->flush_ns)
         return;
     t->flush_ns = now_ns + flush_pause_ns(t, now_ns);
     if (t->host_changed && !host_is_filling(t, now_ns) && !report_own_host(t))
         return;     /* out of memory: again after the pause */
-    while (t->up_stage == UP_JOINED && send_reports(t, now_ns))
+    while (t->up_stage == TT_TREE_UP_JOINED && send_reports(t, now_ns))
         ;
     t->pending = false;
 }
@@ -665,7 +510,7 @@ void tt_tree_flush(struct tt_tree *t, uint64_t now_ns)
 /* A node with its result ends when all below have theirs. */
 static void node_finish(struct tt_tree *t, uint64_t now_ns)
 {
-    if (t->state != TT_TREE_PLACED || t->conf.root || t->up_stage != UP_JOINED)
+    if (t->state != TT_TREE_PLACED || t->conf.root || t->up_stage != TT_TREE_UP_JOINED)
         return;
     for (const struct tt_tree_conn *c = t->children; c; c = c->next)
         if (c->stage == TT_TREE_CHILD && !c->done)
@@ -676,6 +521,22 @@ static void node_finish(struct tt_tree *t, uint64_t now_ns)
     end_up(t);
 }
 
+/* The root: ends the start-up once all ranks have joined, or the deadline has passed. */
+static void root_finish(struct tt_tree *t, bool expired)
+{
+    tutti_status st = TUTTI_ERR_TIMEOUT;
+    char sentence[TT_TREE_SENTENCE_BYTES];
+
+    if (expired)
+        tt_tree_root_describe(t, t->now_ns, sentence);
+    else
+        st = tt_tree_root_check(t, sentence);
+    if (st)
+        fail_job(t, st, sentence);
+    else if (t->state == TT_TREE_PLACED)
+        tt_tree_distribute(t);
+}
+
 static void node_tick(struct tt_tree *t, uint64_t now_ns)
 {
     if (t->nundone > 0 && now_ns >= t->undone_ns)
@@ -684,17 +545,18 @@ static void node_tick(struct tt_tree *t, uint64_t now_ns)
         return;
     if (t->conf.root) {
         if (now_ns >= t->deadline_ns)
-            tt_tree_root_expire(t, now_ns);
+            root_finish(t, true);
         return;
     }
     if (t->deadline_ns != TT_NEVER &&
-        now_ns >= t->deadline_ns + (t->up_stage == UP_JOINED ? OUTCOME_NS : 0)) {
+        now_ns >= t->deadline_ns + (t->up_stage == TT_TREE_UP_JOINED ? OUTCOME_NS : 0)) {
         node_fail_unreached(t, now_ns);
         return;
     }
-    if (t->up_stage != UP_NONE && t->up_stage != UP_JOINED && now_ns - t->attempt_ns >= ATTEMPT_NS)
+    if (t->up_stage != TT_TREE_UP_NONE && t->up_stage != TT_TREE_UP_JOINED &&
+        now_ns - t->attempt_ns >= ATTEMPT_NS)
         up_drop(t, "no answer from the server", now_ns);
-    if (t->up_stage == UP_NONE && now_ns >= t->retry_ns)
+    if (t->up_stage == TT_TREE_UP_NONE && now_ns >= t->retry_ns)
         up_connect(t, now_ns);
 }
 
@@ -706,7 +568,7 @@ static void open_connection(struct tt_tree *t, const struct tt_tree_event *ev, u
     }
     memcpy(t->up.client_nonce, ev->nonce, TT_NONCE_BYTES);
     t->up.nsent = t->up.nreceived = 0;
-    t->up_stage = UP_OPEN;
+    t->up_stage = TT_TREE_UP_OPEN;
 }
 
 void tt_tree_step(struct tt_tree *t, const struct tt_tree_event *ev, uint64_t now_ns)
@@ -727,20 +589,20 @@ void tt_tree_step(struct tt_tree *t, const struct tt_tree_event *ev, uint64_t no
     case TT_TREE_EV_CLOSED:
         if (c)
             tt_tree_child_lost(t, c);
-        else if (t->up_stage != UP_NONE && t->state == TT_TREE_GATHERING) {
+        else if (t->up_stage != TT_TREE_UP_NONE && t->state == TT_TREE_GATHERING) {
             if (ev->absent)
                 t->leader_ns = now_ns;      /* it has ended */
             up_lost(t, ended, now_ns);
         } else
-            t->up_stage = UP_NONE;
+            t->up_stage = TT_TREE_UP_NONE;
         break;
     case TT_TREE_EV_TICK:
         break;
     }
     node_tick(t, now_ns);
     if (t->conf.root && t->state == TT_TREE_GATHERING)
-        tt_tree_root_check(t);
-    tt_tree_flush(t, now_ns);
+        root_finish(t, false);
+    reports_flush(t, now_ns);
     node_finish(t, now_ns);
     tt_tree_sweep(t);
 }
@@ -753,35 +615,27 @@ uint64_t tt_tree_wake_ns(const struct tt_tree *t)
         return t->nundone > 0 ? t->undone_ns : TT_NEVER;
     if (t->conf.root)
         return at_ns;
-    if (at_ns != TT_NEVER && t->up_stage == UP_JOINED)
+    if (at_ns != TT_NEVER && t->up_stage == TT_TREE_UP_JOINED)
         at_ns += OUTCOME_NS;
-    if (t->up_stage == UP_NONE && t->retry_ns < at_ns)
+    if (t->up_stage == TT_TREE_UP_NONE && t->retry_ns < at_ns)
         at_ns = t->retry_ns;
-    if (t->up_stage != UP_NONE && t->up_stage != UP_JOINED && t->attempt_ns + ATTEMPT_NS < at_ns)
+    if (t->up_stage != TT_TREE_UP_NONE && t->up_stage != TT_TREE_UP_JOINED &&
+        t->attempt_ns + ATTEMPT_NS < at_ns)
         at_ns = t->attempt_ns + ATTEMPT_NS;
-    if (t->up_stage == UP_JOINED && tt_tree_reports(t) && (t->host_changed || t->pending) &&
+    if (t->up_stage == TT_TREE_UP_JOINED && tt_tree_reports(t) && (t->host_changed || t->pending) &&
         t->flush_ns < at_ns)
         at_ns = t->flush_ns;
     return at_ns;
 }
 
-size_t tt_tree_body_max(uint32_t nranks)
+bool tt_tree_is_joined(const struct tt_tree *t)
 {
-    const size_t rank = 15 + 12 + 2 * (1 + TT_ENDPOINT_BYTES) +    /* layout, and entry */
-                        TT_RECORD_OVERHEAD + TT_TREE_CARD_MAX;
-
-    return 2 * TT_MAC_BYTES + TT_TREE_SECRET_BYTES + 21 + TT_TREE_CONSTANTS_MAX +
-           TT_TREE_SENTENCE_BYTES + nranks * rank;
-}
-
-size_t tt_tree_up_bytes_max(uint32_t nranks)
-{
-    return (1u << 20) + tt_tree_body_max(nranks);
+    return t->up_stage == TT_TREE_UP_JOINED;
 }
 
 bool tt_tree_is_over(const struct tt_tree *t)
 {
-    return t->state != TT_TREE_GATHERING && !t->children && t->up_stage == UP_NONE &&
+    return t->state != TT_TREE_GATHERING && !t->children && t->up_stage == TT_TREE_UP_NONE &&
            t->nundone == 0;
 }
 
@@ -821,7 +675,7 @@ void tt_tree_fini(struct tt_tree *t)
     tt_sparse_fini(&t->entries);
     tt_tree_root_fini(t);
     for (uint32_t i = 0; i < t->nseats; i++)
-        free(t->seats[i].card);
+        tt_tree_seat_fini(&t->seats[i]);
     free(t->seats);
     free(t->down);
     free(t->sentence);

@@ -10,7 +10,7 @@
  *
  *   child                                       parent
  *     |  <---------------------------- CHALLENGE  |   version, nonce, id of the start-up
- *     |  JOIN ----------------------------------> |   nonce, rank, host, address, digest, record
+ *     |  JOIN ----------------------------------> |   nonce, rank, host, address, settings, record
  *     |  <------------- WELCOME, or REDIRECT, or REFUSED
  *     |  UP ------------------------------------> |   a leader: reports of its host, and of others
  *     |  <---------------------------------- DOWN |   secret, constants, layout, addresses of the
@@ -18,11 +18,14 @@
  *     |                                           |   table of the records of all ranks
  *     |  DONE ----------------------------------> |   all below have it
  *
- * A report lists the ranks of one host as runs of consecutive ranks with one digest. It has the
+ * A report lists the ranks of one host as runs of consecutive ranks with equal settings. It has the
  * addresses of the first and the last rank of each run, and the address records (cards) of all its
  * ranks, if they have any. A leader can share the table with the ranks of its host by other means
- * (shares_table): then these get its digest. Each frame has a proof (HMAC-SHA256 with
- * the token) over both nonces, its direction, number, type and contents. */
+ * (shares_table): then these get its digest.
+ *
+ * A rank that cannot start joins as well, with the cause. When all have joined, the root fails the
+ * start-up with it. Each frame has a proof (HMAC-SHA256 with the token) over both nonces, its
+ * direction, number, type and contents. */
 #ifndef TT_BOOT_TREE_H
 #define TT_BOOT_TREE_H
 
@@ -37,12 +40,12 @@
 #include "boot/tree_report.h"
 #include "tutti/tutti.h"
 
-#define TT_TREE_VERSION 6               /* versions up to 4 had no tree */
+#define TT_TREE_VERSION 9               /* versions up to 4 had no tree */
 #define TT_TREE_CHILDREN 128            /* default of children_max */
 #define TT_TREE_CHILDREN_TABLE \
     8                           /* for start-ups with a table, of which a node sends a copy
                                            to each child */
-#define TT_TREE_JOIN_BYTES 1664         /* maximum body of a frame before the proof of a token */
+#define TT_TREE_JOIN_BYTES 3400         /* maximum body of a frame before the proof of a token */
 #define TT_TREE_SENTENCE_BYTES 512
 
 enum tt_tree_where {
@@ -114,7 +117,11 @@ struct tt_tree_conf {
     uint32_t nlocal;                /* ranks on this host, from the launcher; 0: unknown */
     uint64_t process;               /* random; distinguishes two processes with one rank */
     struct tt_tree_address address;     /* of this rank's listener; opaque */
-    uint8_t digest[TT_TREE_DIGEST_BYTES];   /* of all that must be equal on all ranks */
+    const char *settings;           /* text of all that must be equal on all ranks, cut to
+                                       TT_TREE_SETTINGS_MAX; must outlive the node; NULL: "" */
+    tutti_status refuses;           /* this rank cannot start; else TUTTI_OK */
+    const char *cause;              /* cannot start: why, cut to TT_TREE_CAUSE_MAX; must outlive the
+                                       node */
     const void *constants;          /* rank 0: distributed to all; must outlive the node */
     uint16_t constants_bytes;       /* at most TT_TREE_CONSTANTS_MAX */
     const void *card;               /* address record of this rank; must outlive the node */
@@ -200,6 +207,8 @@ size_t tt_tree_up_bytes_max(uint32_t nranks);
 /* PLACED without the shared table: checks table[bytes], and uses it from now on; the caller keeps
  * it until tt_tree_fini. Returns false if it is not the table of this start-up. */
 bool tt_tree_use_table(struct tt_tree *t, const uint8_t *table, size_t bytes);
+/* Returns whether the parent has accepted this node, and is connected. */
+bool tt_tree_is_joined(const struct tt_tree *t);
 /* Returns whether this node has its result, and no other node needs it any more. A child that was
  * lost before it had its place may come back for a few seconds. */
 bool tt_tree_is_over(const struct tt_tree *t);

@@ -7,17 +7,20 @@
 #include "boot/tree_state.h"
 
 #define NRANKS_MAX (1u << 20)
+#define UNDONE_NS (5 * TT_SECOND)
 #define NO_TIMEOUT UINT32_MAX
 #define GONE_AT 20u                     /* position of `gone` in an encoded report */
-#define ENTRY_RUN_BYTES_MAX (4u + 2 * (1 + TT_ENDPOINT_BYTES))
 
 struct join {
     uint8_t kind, flags;
     uint32_t rank, nranks, leader, avoid, tag, waited_ms, left_ms;
-    uint8_t digest[TT_TREE_DIGEST_BYTES];
+    uint8_t settings_bytes;
+    const uint8_t *settings;
     struct tt_tree_address address;
     const uint8_t *card;
-    uint16_t card_bytes;
+    const uint8_t *constants;
+    uint16_t card_bytes, constants_bytes;
+    struct tt_tree_refusal refusal;
 };
 
 bool tt_tree_conn_is_unauthenticated(const struct tt_tree_conn *c, uint64_t now_ns, uint64_t age_ns)
@@ -62,6 +65,94 @@ void tt_tree_sweep(struct tt_tree *t)
             *at = (*at)->next;
         else
             at = &(*at)->next;
+}
+
+/* ---- frames ---- */
+
+static struct tt_tree_conn *for_caller(struct tt_tree *t, struct tt_tree_conn *c)
+{
+    return c == &t->up ? NULL : c;
+}
+
+struct tt_tree_proof tt_tree_proof_of(const struct tt_tree *t, const struct tt_tree_conn *c,
+                                      bool sends, uint8_t type)
+{
+    return (struct tt_tree_proof){ .token = t->conf.token,
+                                   .server_nonce = c->server_nonce,
+                                   .client_nonce = c->client_nonce,
+                                   .up = (c == &t->up) == sends,
+                                   .number = sends ? c->nsent : c->nreceived,
+                                   .type = type };
+}
+
+void tt_tree_send(struct tt_tree *t, struct tt_tree_conn *c, uint8_t type, const void *said,
+                  size_t bytes)
+{
+    const struct tt_tree_proof p = tt_tree_proof_of(t, c, true, type);
+    struct tt_tree_act act = { .kind = TT_TREE_ACT_SEND,
+                               .conn = for_caller(t, c),
+                               .shares = type == TT_TREE_DOWN && tt_tree_shares_with(t, c) };
+    uint8_t *frame = malloc(TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes);
+
+    if (!frame) {
+        tt_tree_close(t, c);
+        return;
+    }
+    tt_frame_header(frame, type, TT_MAC_BYTES + bytes);
+    tt_tree_prove(frame + TT_FRAME_HEADER_BYTES, &p, said, bytes);
+    if (bytes)
+        memcpy(frame + TT_FRAME_HEADER_BYTES + TT_MAC_BYTES, said, bytes);
+    c->nsent++;
+    act.data = frame;
+    act.bytes = TT_FRAME_HEADER_BYTES + TT_MAC_BYTES + bytes;
+    t->emit(t->context, &act);
+    free(frame);
+}
+
+bool tt_tree_check(const struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
+                   struct tt_reader *said)
+{
+    const struct tt_tree_proof p = tt_tree_proof_of(t, c, false, f->type);
+    uint8_t expected[TT_MAC_BYTES];
+
+    if (f->bytes < TT_MAC_BYTES)
+        return false;
+    tt_tree_prove(expected, &p, f->body + TT_MAC_BYTES, f->bytes - TT_MAC_BYTES);
+    tt_reader_init(said, f->body + TT_MAC_BYTES, f->bytes - TT_MAC_BYTES);
+    c->nreceived++;
+    return tt_mac_equal(expected, f->body);
+}
+
+void tt_tree_close(struct tt_tree *t, struct tt_tree_conn *c)
+{
+    const struct tt_tree_act act = { .kind = TT_TREE_ACT_CLOSE, .conn = for_caller(t, c) };
+
+    if (c == &t->up)
+        t->up_stage = TT_TREE_UP_NONE;
+    else
+        tt_tree_child_lost(t, c);
+    t->emit(t->context, &act);
+}
+
+bool tt_tree_reports(const struct tt_tree *t)
+{
+    return !t->conf.root && (t->alone || t->conf.leader == t->conf.rank);
+}
+
+void tt_tree_wait_for(struct tt_tree *t, bool *undone)
+{
+    if (t->conf.refuses_late)       /* it cannot come back */
+        return;
+    t->nundone += !*undone;
+    *undone = true;
+    t->undone_ns = t->now_ns + UNDONE_NS;
+}
+
+/* It has come back. */
+static void came_back(struct tt_tree *t, bool *undone)
+{
+    t->nundone -= *undone && t->nundone > 0;
+    *undone = false;
 }
 
 /* ---- refusals ---- */
@@ -138,22 +229,6 @@ void tt_tree_reject(struct tt_tree *t, uint32_t reporter, uint32_t rank, tutti_s
 
 /* ---- loss of a child ---- */
 
-static struct tt_tree_seat *find_seat(const struct tt_tree *t, uint32_t rank)
-{
-    for (uint32_t i = 0; i < t->nseats; i++)
-        if (t->seats[i].rank == rank)
-            return &t->seats[i];
-    return NULL;
-}
-
-static bool has_claim(const struct tt_tree_report *report, const struct tt_tree_conn *c)
-{
-    for (uint32_t i = 0; i < report->nclaims; i++)
-        if (report->claims[i] == c)
-            return true;
-    return false;
-}
-
 static void drop_claim(struct tt_tree_report *report, const struct tt_tree_conn *c)
 {
     uint32_t n = 0;
@@ -201,7 +276,7 @@ void tt_tree_child_lost(struct tt_tree *t, struct tt_tree_conn *c)
         return;
     t->children_ended = true;
     if (c->kind == TT_TREE_LOCAL) {
-        seat = find_seat(t, c->rank);
+        seat = tt_tree_find_seat(t, c->rank);
         if (seat)
             seat->live = false;
         if (seat && t->state == TT_TREE_PLACED && !c->done)
@@ -211,209 +286,28 @@ void tt_tree_child_lost(struct tt_tree *t, struct tt_tree_conn *c)
     }
     t->nleaders--;
     while ((report = tt_sparse_next(&t->reports, &at)))
-        if (has_claim(report, c)) {
+        if (tt_tree_has_claim(report, c)) {
             drop_claim(report, c);
             if (report->nclaims == 0)
                 report_gone(t, report, c->done);
         }
 }
 
-/* ---- the place ---- */
-
-/* Reads the entry of DOWN at `at`: finds the addresses around `rank`, which is in one of its
- * runs. */
-static bool entry_around(const struct tt_tree *t, uint32_t reporter, uint32_t rank,
-                         struct tt_tree_address *before, struct tt_tree_address *after)
-{
-    const uint8_t *at = tt_sparse_get(&t->entries, reporter);
-    struct tt_tree_address a, b;
-    struct tt_reader r;
-    uint32_t nruns;
-    bool found = false;
-
-    if (!at)
-        return false;
-    tt_reader_init(&r, at, (size_t)(t->down + t->down_bytes - at));
-    (void)tt_read_u32(&r);
-    nruns = tt_read_u32(&r);
-    for (uint32_t i = 0; i < nruns; i++) {
-        const uint32_t first = tt_read_u32(&r);
-
-        tt_tree_read_address(&r, &a);
-        tt_tree_read_address(&r, &b);
-        if (r.bad || first > rank)
-            break;
-        if (first == rank)
-            *before = a;
-        *after = b;
-        found = true;
-    }
-    return found;
-}
-
-bool tt_tree_around(const struct tt_tree *t, uint32_t rank, struct tt_tree_address *before,
-                    struct tt_tree_address *after)
-{
-    const uint32_t n = t->conf.nranks;
-    const struct tt_tree_seat *down = find_seat(t, (rank + n - 1) % n),
-                              *up = find_seat(t, (rank + 1) % n);
-
-    *before = *after = (struct tt_tree_address){ .bytes = 0 };
-    if (!entry_around(t, t->conf.rank, rank, before, after))
-        return false;
-    if (down)
-        *before = down->address;
-    if (up)
-        *after = up->address;
-    return true;
-}
-
-static void write_entry_of(const struct tt_tree *t, const struct tt_tree_report *report,
-                           struct tt_writer *w)
-{
-    const uint8_t *at = tt_sparse_get(&t->entries, report->reporter);
-    struct tt_tree_address skip;
-    struct tt_reader r;
-
-    if (!at)
-        return;
-    tt_reader_init(&r, at, (size_t)(t->down + t->down_bytes - at));
-    (void)tt_read_u32(&r);
-    for (uint32_t nruns = tt_read_u32(&r); nruns > 0; nruns--) {
-        (void)tt_read_u32(&r);
-        tt_tree_read_address(&r, &skip);
-        tt_tree_read_address(&r, &skip);
-    }
-    tt_write_bytes(w, at, (size_t)(r.at - at));
-}
-
-static uint32_t report_nruns(const struct tt_tree *t, const struct tt_tree_report *report)
-{
-    struct tt_tree_report_head head;
-    struct tt_reader r;
-
-    tt_reader_init(&r, report->encoded, report->bytes);
-    tt_tree_read_report(&r, t->conf.nranks, &head);
-    return head.nruns;
-}
-
-/* Writes the entries for a leader; returns their number. */
-static uint32_t write_entries(const struct tt_tree *t, const struct tt_tree_conn *c,
-                              struct tt_writer *w)
-{
-    const struct tt_tree_report *report;
-    uint32_t n = 0, at = 0;
-
-    while ((report = tt_sparse_next(&t->reports, &at))) {
-        const uint8_t *begin = w->at;
-
-        if (!has_claim(report, c))
-            continue;
-        if (t->conf.root)
-            tt_tree_root_write_entry(t, report, w);
-        else
-            write_entry_of(t, report, w);
-        n += w->at > begin;
-    }
-    return n;
-}
-
-static uint32_t write_local_entry(const struct tt_tree *t, uint32_t rank, struct tt_writer *w)
-{
-    struct tt_tree_address before, after;
-
-    if (!tt_tree_around(t, rank, &before, &after))
-        return 0;
-    tt_write_u32(w, rank);
-    tt_write_u32(w, 1);
-    tt_write_u32(w, rank);
-    tt_tree_write_address(w, &before);
-    tt_tree_write_address(w, &after);
-    return 1;
-}
-
-static size_t down_bytes_max(const struct tt_tree *t, const struct tt_tree_conn *c,
-                             const struct tt_tree_place *p)
-{
-    size_t bytes = TT_TREE_SECRET_BYTES + 14u + p->constants_bytes + p->layout_bytes;
-    const struct tt_tree_report *report;
-    uint32_t at = 0;
-
-    bytes += 5 + TT_MAC_BYTES + p->table_bytes;
-    if (c->kind == TT_TREE_LOCAL)
-        return bytes + 8 + ENTRY_RUN_BYTES_MAX;
-    while ((report = tt_sparse_next(&t->reports, &at)))
-        if (has_claim(report, c))
-            bytes += 8 + report_nruns(t, report) * ENTRY_RUN_BYTES_MAX;
-    return bytes;
-}
-
-static void write_table(const struct tt_tree *t, const struct tt_tree_conn *c,
-                        const struct tt_tree_place *p, struct tt_writer *w)
-{
-    const bool shared = tt_tree_shares_with(t, c);
-
-    if (p->table_bytes == 0)
-        return;
-    tt_write_u8(w, shared);
-    tt_write_u32(w, (uint32_t)p->table_bytes);
-    if (shared)
-        tt_write_bytes(w, p->table_digest, sizeof p->table_digest);
-    else
-        tt_write_bytes(w, p->table, p->table_bytes);
-}
-
-/* Returns whether the place of this leader is known here. */
-static bool has_place(const struct tt_tree *t, const struct tt_tree_conn *c)
-{
-    const struct tt_tree_report *report = tt_sparse_get(&t->reports, c->rank);
-
-    return report && has_claim(report, c) && (t->conf.root || tt_sparse_get(&t->entries, c->rank));
-}
+/* ---- places ---- */
 
 /* Sends the place to a child, if its ranks are known. */
 static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
 {
-    struct tt_tree_place p = t->place;
-    uint8_t *said, *count_at;
-    struct tt_writer w, count;
-    uint32_t n;
-    size_t cap;
+    uint8_t *said;
+    size_t bytes;
 
-    if (t->conf.root) {
-        memcpy(p.secret, t->conf.secret, sizeof p.secret);
-        p.constants = t->ranks->constants;
-        p.constants_bytes = t->ranks->constants_bytes;
-        p.layout = t->ranks->layout;
-        p.layout_bytes = t->ranks->layout_bytes;
-        p.table = t->ranks->table;
-        p.table_bytes = t->ranks->table_bytes;
-    }
-    if (c->kind == TT_TREE_LEADER && !has_place(t, c))
+    if (c->kind == TT_TREE_LEADER && !tt_tree_has_place(t, c))
         return;
-    tt_tree_mask(p.secret, t->conf.token, c->server_nonce, c->client_nonce);
-    cap = down_bytes_max(t, c, &p);
-    said = malloc(cap);
-    if (!said) {
+    said = tt_tree_encode_place(t, c, &bytes);
+    if (!said)
         tt_tree_close(t, c);
-        return;
-    }
-    tt_writer_init(&w, said, cap);
-    tt_write_bytes(&w, p.secret, sizeof p.secret);
-    tt_write_u32(&w, t->conf.nranks);
-    tt_write_u16(&w, p.constants_bytes);
-    tt_write_bytes(&w, p.constants, p.constants_bytes);
-    tt_write_u32(&w, (uint32_t)p.layout_bytes);
-    tt_write_bytes(&w, p.layout, p.layout_bytes);
-    count_at = w.at;
-    tt_write_u32(&w, 0);
-    n = c->kind == TT_TREE_LOCAL ? write_local_entry(t, c->rank, &w) : write_entries(t, c, &w);
-    write_table(t, c, &p, &w);
-    tt_assert(!w.bad);
-    tt_writer_init(&count, count_at, 4);
-    tt_write_u32(&count, n);
-    if (n > 0)
-        tt_tree_send(t, c, TT_TREE_DOWN, said, tt_writer_bytes(&w));
+    else if (bytes > 0)
+        tt_tree_send(t, c, TT_TREE_DOWN, said, bytes);
     free(said);
 }
 
@@ -423,8 +317,8 @@ static bool is_misplaced(const struct tt_tree *t, const struct tt_tree_conn *c)
 {
     const struct tt_tree_report *report = tt_sparse_get(&t->reports, c->rank);
 
-    return !t->conf.root && c->kind == TT_TREE_LEADER && report && has_claim(report, c) &&
-           !has_place(t, c);
+    return !t->conf.root && c->kind == TT_TREE_LEADER && report && tt_tree_has_claim(report, c) &&
+           !tt_tree_has_place(t, c);
 }
 
 void tt_tree_distribute(struct tt_tree *t)
@@ -452,7 +346,8 @@ static bool read_join(struct tt_reader *r, struct join *out)
     out->tag = tt_read_u32(r);
     out->waited_ms = tt_read_u32(r);
     out->left_ms = tt_read_u32(r);
-    tt_read_bytes(r, out->digest, sizeof out->digest);
+    out->settings_bytes = tt_read_u8(r);
+    out->settings = tt_reader_take(r, out->settings_bytes);
     tt_tree_read_address(r, &out->address);
     out->card = NULL;
     out->card_bytes = 0;
@@ -460,10 +355,21 @@ static bool read_join(struct tt_reader *r, struct join *out)
         out->card_bytes = tt_read_u16(r);
         out->card = tt_reader_take(r, out->card_bytes);
     }
+    out->refusal = (struct tt_tree_refusal){ .status = TUTTI_OK };
+    if (out->flags & TT_TREE_JOIN_REFUSES)
+        tt_tree_read_refusal(r, &out->refusal);
+    out->constants = NULL;
+    out->constants_bytes = 0;
+    if (out->flags & TT_TREE_JOIN_CONSTANTS) {
+        out->constants_bytes = tt_read_u16(r);
+        out->constants = tt_reader_take(r, out->constants_bytes);
+    }
     return !r->bad && out->card_bytes <= TT_TREE_CARD_MAX && r->at == r->end &&
-           out->kind <= TT_TREE_LEADER && out->flags <= (TT_TREE_JOIN_SERVES | TT_TREE_JOIN_CARD) &&
-           out->nranks > 0 && out->nranks <= NRANKS_MAX && out->rank < out->nranks &&
-           out->leader < out->nranks;
+           out->kind <= TT_TREE_LEADER &&
+           out->flags <= (TT_TREE_JOIN_SERVES | TT_TREE_JOIN_CARD | TT_TREE_JOIN_REFUSES |
+                          TT_TREE_JOIN_CONSTANTS) &&
+           out->constants_bytes <= TT_TREE_CONSTANTS_MAX && out->nranks > 0 &&
+           out->nranks <= NRANKS_MAX && out->rank < out->nranks && out->leader < out->nranks;
 }
 
 /* Verifies and parses a JOIN. A wrong proof gets a response, so that a misspelt token is
@@ -540,42 +446,77 @@ static void accept_child(struct tt_tree *t, struct tt_tree_conn *c, const struct
     tt_tree_send(t, c, TT_TREE_WELCOME, NULL, 0);
 }
 
-bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat, const void *card)
+void tt_tree_seat_fini(struct tt_tree_seat *seat)
 {
-    struct tt_tree_seat *at = find_seat(t, seat->rank);
-    uint8_t *copy = malloc(seat->card_bytes ? seat->card_bytes : 1);
+    free((void *)seat->card);
+    free((void *)seat->constants);
+    free((void *)seat->cause);
+    seat->card = seat->constants = NULL;
+    seat->cause = NULL;
+}
+
+/* Copies data[bytes]; NULL stays NULL. Returns false if out of memory. */
+static bool copy_bytes(const uint8_t **out, const void *data, size_t bytes)
+{
+    uint8_t *copy = data ? malloc(bytes ? bytes : 1) : NULL;
+
+    if (copy && bytes)
+        memcpy(copy, data, bytes);
+    *out = copy;
+    return copy || !data;
+}
+
+/* As tt_tree_take_seat, into storage without content. */
+static bool seat_copy(struct tt_tree_seat *out, const struct tt_tree_seat *seat)
+{
+    *out = *seat;
+    out->card = out->constants = NULL;
+    out->cause = seat->cause ? strdup(seat->cause) : NULL;
+    out->live = true;
+    if ((seat->cause && !out->cause) || !copy_bytes(&out->card, seat->card, seat->card_bytes) ||
+        !copy_bytes(&out->constants, seat->constants, seat->constants_bytes)) {
+        tt_tree_seat_fini(out);
+        return false;
+    }
+    return true;
+}
+
+bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat)
+{
+    struct tt_tree_seat *at = tt_tree_find_seat(t, seat->rank), copy;
 
     if (!at && t->nseats == t->seats_cap) {
         const uint32_t cap = t->seats_cap ? 2 * t->seats_cap : 8;
         struct tt_tree_seat *seats = realloc(t->seats, cap * sizeof *seats);
 
-        if (!seats) {
-            free(copy);
+        if (!seats)
             return false;
-        }
         t->seats = seats;
         t->seats_cap = cap;
     }
-    if (!copy)
+    if (!seat_copy(&copy, seat))
         return false;
-    if (seat->card_bytes)
-        memcpy(copy, card, seat->card_bytes);
     if (at)
-        free(at->card);
+        tt_tree_seat_fini(at);
     else
         at = &t->seats[t->nseats++];
-    *at = *seat;
-    at->card = copy;
-    at->live = true;
+    *at = copy;
     return true;
 }
 
 static void join_local(struct tt_tree *t, struct tt_tree_conn *c, const struct join *j)
 {
-    struct tt_tree_seat seat = {
-        .rank = j->rank, .tag = j->tag, .address = j->address, .card_bytes = j->card_bytes
-    };
-    struct tt_tree_seat *old = find_seat(t, j->rank);
+    struct tt_tree_seat seat = { .rank = j->rank,
+                                 .tag = j->tag,
+                                 .address = j->address,
+                                 .settings_bytes = j->settings_bytes,
+                                 .status = j->refusal.status,
+                                 .card_bytes = j->card_bytes,
+                                 .constants_bytes = j->constants_bytes,
+                                 .card = j->card,
+                                 .constants = j->constants,
+                                 .cause = j->refusal.status ? j->refusal.cause : NULL };
+    struct tt_tree_seat *old = tt_tree_find_seat(t, j->rank);
     struct tt_tree_conn *earlier = find_child(t, TT_TREE_LOCAL, j->rank);
     char sentence[128];
 
@@ -592,10 +533,10 @@ static void join_local(struct tt_tree *t, struct tt_tree_conn *c, const struct j
     }
     if (earlier)
         tt_tree_close(t, earlier);
-    memcpy(seat.digest, j->digest, sizeof seat.digest);
+    memcpy(seat.settings, j->settings, j->settings_bytes);
     if (old)
-        tt_tree_came_back(t, &old->undone);
-    if (!tt_tree_take_seat(t, &seat, j->card)) {
+        came_back(t, &old->undone);
+    if (!tt_tree_take_seat(t, &seat)) {
         refuse_rank(t, c, TUTTI_ERR_NOMEM, "out of memory in the first rank of this host");
         return;
     }
@@ -725,7 +666,7 @@ static bool store_report(struct tt_tree *t, struct tt_tree_conn *c,
     add_claim(report, c);
     t->pending = true;
     if (t->ranks)
-        tt_tree_root_add(t, report);
+        tt_tree_root_add(t, report, tt_tree_reject);
     return true;
 }
 
@@ -745,7 +686,7 @@ static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t
         return false;
     old = tt_sparse_get(&t->reports, head.reporter);
     if (head.gone) {
-        if (old && has_claim(old, c) && old->process == head.process) {
+        if (old && tt_tree_has_claim(old, c) && old->process == head.process) {
             drop_claim(old, c);
             if (old->nclaims == 0)
                 report_gone(t, old, true);
@@ -764,7 +705,7 @@ static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t
             return true;
         }
         add_claim(old, c);
-        tt_tree_came_back(t, &old->undone);
+        came_back(t, &old->undone);
         return true;
     }
     if (old && !old->gone && old->process != head.process) {

@@ -546,6 +546,25 @@ struct tt_tree *tt_tree_node_tree(struct tt_tree_node *n)
     return &n->tree;
 }
 
+/* The leader maps the file as well if it has passed it to other ranks. */
+void *tt_tree_node_take_table(struct tt_tree_node *n, size_t *bytes, bool *shared)
+{
+    const struct tt_tree_place *p = &n->tree.place;
+    void *table = (void *)n->table;
+
+    if (!table && n->filled)
+        table = (void *)tt_tree_file_map(n->table_file, p->table_bytes);
+    *bytes = p->table_bytes;
+    *shared = table != NULL;
+    n->table = NULL;
+    if (table)
+        return table;
+    table = malloc(p->table_bytes);
+    if (table)
+        memcpy(table, p->table, p->table_bytes);
+    return table;
+}
+
 bool tt_tree_node_is_done(const struct tt_tree_node *n)
 {
     return n->over_ns && tt_tree_is_over(&n->tree) && n->nstreams == 0 && !n->up;

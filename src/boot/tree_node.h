@@ -53,6 +53,9 @@ void tt_tree_node_step(struct tt_tree_node *n, uint64_t now_ns);
 int tt_tree_node_connect(struct tt_tree_node *n, uint64_t now_ns);
 /* The state machine: its state and its result. */
 struct tt_tree *tt_tree_node_tree(struct tt_tree_node *n);
+/* When the node has its table: returns it, for the caller to own: a mapping of the memory file that
+ * the ranks of this host share (*shared), or a copy from malloc. NULL: out of memory. */
+void *tt_tree_node_take_table(struct tt_tree_node *n, size_t *bytes, bool *shared);
 /* Returns whether the node and all nodes below it have their results, and no connection is open. */
 bool tt_tree_node_is_done(const struct tt_tree_node *n);
 /* Returns why the root is unreachable, or another start-up has begun at its address: then the

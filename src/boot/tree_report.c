@@ -4,11 +4,13 @@
 #include <string.h>
 #include "base/status.h"
 
-#define RUN_BYTES_MAX (8u + TT_TREE_DIGEST_BYTES + 2 * (1 + TT_ENDPOINT_BYTES) + 4)
-#define HEAD_BYTES (4u + 8 + 4 + 4 + 1 + 2 + 4)
+#define RUN_BYTES_MAX (9u + TT_TREE_SETTINGS_MAX + 2 * (1 + TT_ENDPOINT_BYTES) + 4)
+#define HEAD_BYTES (4u + 8 + 4 + 4 + 1 + 2 + 4 + REFUSAL_BYTES_MAX)
+#define REFUSAL_BYTES_MAX (4u + 1 + 2 + TT_TREE_CAUSE_MAX)
 #define VARINT_BYTES_MAX 5u
 #define REPORT_GONE 1u                  /* flags of a report */
 #define REPORT_CARDS 2u
+#define REPORT_REFUSAL 4u
 
 void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a)
 {
@@ -26,15 +28,30 @@ void tt_tree_read_address(struct tt_reader *r, struct tt_tree_address *out)
     tt_read_bytes(r, out->data, out->bytes);
 }
 
+void tt_tree_write_refusal(struct tt_writer *w, uint8_t status, const char *cause)
+{
+    tt_write_u8(w, status);
+    tt_write_string(w, cause);
+}
+
+void tt_tree_read_refusal(struct tt_reader *r, struct tt_tree_refusal *out)
+{
+    out->status = tt_read_u8(r);
+    tt_read_string(r, out->cause, sizeof out->cause);
+    if (out->status < TUTTI_ERR_INVALID || out->status >= TUTTI_STATUS_COUNT)
+        r->bad = true;
+    if (r->bad)
+        out->status = TUTTI_OK;
+}
+
 /* ---- reports ---- */
 
-size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n,
-                                uint16_t constants_bytes)
+size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n)
 {
-    size_t bytes = HEAD_BYTES + constants_bytes + (size_t)n * RUN_BYTES_MAX;
+    size_t bytes = HEAD_BYTES + (size_t)n * RUN_BYTES_MAX;
 
     for (uint32_t i = 0; i < n; i++)
-        bytes += TT_RECORD_OVERHEAD + seats[i].card_bytes;
+        bytes += TT_RECORD_OVERHEAD + seats[i].card_bytes + seats[i].constants_bytes;
     return bytes;
 }
 
@@ -53,7 +70,8 @@ static uint32_t run_seats(const struct tt_tree_seat *seats, uint32_t n)
     uint32_t count = 1;
 
     while (count < n && seats[count].rank == seats[0].rank + count &&
-           memcmp(seats[count].digest, seats[0].digest, TT_TREE_DIGEST_BYTES) == 0)
+           seats[count].settings_bytes == seats[0].settings_bytes &&
+           memcmp(seats[count].settings, seats[0].settings, seats[0].settings_bytes) == 0)
         count++;
     return count;
 }
@@ -61,37 +79,49 @@ static uint32_t run_seats(const struct tt_tree_seat *seats, uint32_t n)
 static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uint32_t count,
                       bool cards)
 {
-    struct tt_record_entry before = { .holder = 0 };
+    struct tt_record_stream records = { .n = 0 };
 
     tt_write_u32(w, seats[0].rank);
     tt_write_u32(w, count);
-    tt_write_bytes(w, seats[0].digest, TT_TREE_DIGEST_BYTES);
+    tt_write_u8(w, seats[0].settings_bytes);
+    tt_write_bytes(w, seats[0].settings, seats[0].settings_bytes);
     tt_tree_write_address(w, &seats[0].address);
     tt_tree_write_address(w, &seats[count - 1].address);
     for (uint32_t i = 0; i < count; i++)
         tt_write_u32(w, seats[i].tag);
     for (uint32_t i = 0; cards && i < count; i++)
-        tt_record_write(&before, w, 0, seats[i].card, seats[i].card_bytes);
+        tt_record_write(&records, w, 0, seats[i].card, seats[i].card_bytes);
 }
 
 void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
                           struct tt_tree_seat *seats, uint32_t n)
 {
+    const struct tt_tree_seat *refuses = NULL;
     uint32_t nlive = 0, nruns = 0;
-    bool cards = false;
+    bool cards = false, has_constants;
 
     qsort(seats, n, sizeof *seats, compare_seats);
-    for (; nlive < n && seats[nlive].live; nlive++)
+    for (; nlive < n && seats[nlive].live; nlive++) {
         cards |= seats[nlive].card_bytes > 0;
+        if (!refuses && seats[nlive].status)
+            refuses = &seats[nlive];
+    }
+    has_constants = nlive > 0 && seats[0].rank == 0;
     for (uint32_t i = 0; i < nlive; i += run_seats(seats + i, nlive - i))
         nruns++;
     tt_write_u32(w, head->reporter);
     tt_write_u64(w, head->process);
     tt_write_u32(w, head->generation);
     tt_write_u32(w, head->host);
-    tt_write_u8(w, (uint8_t)((head->gone ? REPORT_GONE : 0) | (cards ? REPORT_CARDS : 0)));
-    tt_write_u16(w, head->constants_bytes);
-    tt_write_bytes(w, head->constants, head->constants_bytes);
+    tt_write_u8(w, (uint8_t)((head->gone ? REPORT_GONE : 0) | (cards ? REPORT_CARDS : 0) |
+                             (refuses ? REPORT_REFUSAL : 0)));
+    tt_write_u16(w, has_constants ? seats[0].constants_bytes : 0);
+    if (has_constants)
+        tt_write_bytes(w, seats[0].constants, seats[0].constants_bytes);
+    if (refuses) {
+        tt_write_u32(w, refuses->rank);
+        tt_tree_write_refusal(w, refuses->status, refuses->cause ? refuses->cause : "");
+    }
     tt_write_u32(w, nruns);
     for (uint32_t i = 0, count; i < nlive; i += count) {
         count = run_seats(seats + i, nlive - i);
@@ -112,9 +142,16 @@ void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_re
     out->cards = flags & REPORT_CARDS;
     out->constants_bytes = tt_read_u16(r);
     out->constants = tt_reader_take(r, out->constants_bytes);
+    out->refusal = (struct tt_tree_refusal){ .status = TUTTI_OK };
+    if (flags & REPORT_REFUSAL) {
+        out->refusal.rank = tt_read_u32(r);
+        tt_tree_read_refusal(r, &out->refusal);
+        if (out->refusal.rank >= nranks)
+            r->bad = true;
+    }
     out->nruns = tt_read_u32(r);
-    if (flags > (REPORT_GONE | REPORT_CARDS) || out->reporter >= nranks || out->host >= nranks ||
-        out->nruns > nranks || out->constants_bytes > TT_TREE_CONSTANTS_MAX)
+    if (flags > (REPORT_GONE | REPORT_CARDS | REPORT_REFUSAL) || out->reporter >= nranks ||
+        out->host >= nranks || out->nruns > nranks || out->constants_bytes > TT_TREE_CONSTANTS_MAX)
         r->bad = true;
     if (r->bad)
         out->nruns = 0;
@@ -123,11 +160,12 @@ void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_re
 void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
                       struct tt_tree_run *out)
 {
-    struct tt_record_entry card = { .holder = 0 };
+    struct tt_record_stream records = { .n = 0 };
 
     out->first = tt_read_u32(r);
     out->count = tt_read_u32(r);
-    tt_read_bytes(r, out->digest, sizeof out->digest);
+    out->settings_bytes = tt_read_u8(r);
+    out->settings = tt_reader_take(r, out->settings_bytes);
     tt_tree_read_address(r, &out->before);
     tt_tree_read_address(r, &out->after);
     if (out->first >= nranks || out->count == 0 || out->count > nranks - out->first)
@@ -136,8 +174,8 @@ void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree
     out->cards = head->cards ? r->at : NULL;
     out->records_bytes = 0;
     for (uint32_t i = 0; head->cards && i < out->count && !r->bad; i++) {
-        tt_record_read(&card, r);
-        out->records_bytes += card.bytes;
+        tt_record_read(&records, r);
+        out->records_bytes += records.entry.bytes;
     }
     out->cards_bytes = head->cards && !r->bad ? (size_t)(r->at - out->cards) : 0;
     if (r->bad)
@@ -182,7 +220,7 @@ static void write_group(struct tt_writer *w, const struct tt_tree_group *g)
     write_varint(w, g->count);
 }
 
-/* Runs that differ only in their digests, or in their reporters, are one run of a host here. */
+/* Runs that differ only in their settings, or in their reporters, are one run of a host here. */
 static uint32_t host_run(const struct tt_tree_run *runs, uint32_t n, uint32_t *count)
 {
     uint32_t k = 0;

@@ -11,7 +11,8 @@
 #include "boot/endpoint.h"
 #include "boot/record_table.h"
 
-#define TT_TREE_DIGEST_BYTES 16
+#define TT_TREE_SETTINGS_MAX 255        /* characters of the settings of a rank */
+#define TT_TREE_CAUSE_MAX 447           /* characters of the cause for which a rank cannot start */
 #define TT_TREE_SECRET_BYTES 16
 #define TT_TREE_CONSTANTS_MAX 1024
 #define TT_TREE_NONE UINT32_MAX
@@ -25,16 +26,29 @@ struct tt_tree_address {
 struct tt_tree_seat {
     uint32_t rank, tag;             /* tag: 32 bits of the process number */
     bool live, undone;              /* undone: lost without DONE */
-    uint8_t digest[TT_TREE_DIGEST_BYTES];
+    uint8_t settings_bytes;
+    uint8_t status;                 /* of a rank that cannot start; else TUTTI_OK */
+    char settings[TT_TREE_SETTINGS_MAX];
     struct tt_tree_address address;
-    uint8_t *card;                  /* [card_bytes]; owned by the leader's node; NULL: none */
-    uint16_t card_bytes;
+    uint16_t card_bytes, constants_bytes;
+    const uint8_t *card;            /* [card_bytes]; this and the next are owned by the leader's
+                                       node; NULL: none */
+    const uint8_t *constants;       /* [constants_bytes]; of rank 0 */
+    const char *cause;              /* cannot start: why */
 };
 
-/* Consecutive ranks of one host with one digest. */
+/* A rank that cannot start, and why. */
+struct tt_tree_refusal {
+    uint32_t rank;
+    uint8_t status;                 /* TUTTI_OK: there is none */
+    char cause[TT_TREE_CAUSE_MAX + 1];
+};
+
+/* Consecutive ranks of one host with equal settings. */
 struct tt_tree_run {
     uint32_t first, count;
-    uint8_t digest[TT_TREE_DIGEST_BYTES];
+    const uint8_t *settings;        /* [settings_bytes]; text that must be equal on all ranks */
+    uint8_t settings_bytes;
     struct tt_tree_address before, after;   /* a report: of the first and of the last rank */
     const uint8_t *tags;            /* [count], little-endian 32 bits each */
     const uint8_t *cards;           /* [count] entries of record_table.h; NULL: none */
@@ -49,16 +63,22 @@ struct tt_tree_report_head {
     uint64_t process;
     bool gone;
     bool cards;                     /* the runs contain address records */
-    const uint8_t *constants;
+    /* set by the writer, from the ranks */
+    const uint8_t *constants;           /* of rank 0, if it is one of them */
     uint16_t constants_bytes;
+    struct tt_tree_refusal refusal;     /* of the lowest rank that cannot start */
 };
 
 void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a);
 void tt_tree_read_address(struct tt_reader *r, struct tt_tree_address *out);
 
+/* A refusal: its status, and its cause. Reading cuts no cause: one that is too long, or an invalid
+ * status, makes the reader bad. */
+void tt_tree_write_refusal(struct tt_writer *w, uint8_t status, const char *cause);
+void tt_tree_read_refusal(struct tt_reader *r, struct tt_tree_refusal *out);
+
 /* Returns the maximum size of a report of seats[n]. */
-size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n,
-                                uint16_t constants_bytes);
+size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n);
 /* Writes the report of the live ones of seats[n], which it sorts by rank. */
 void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
                           struct tt_tree_seat *seats, uint32_t n);

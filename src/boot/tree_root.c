@@ -86,7 +86,8 @@ static uint32_t tag_of(const struct tt_tree_run *run, uint32_t i)
     return tt_read_u32(&r);
 }
 
-static void add_rank(struct tt_tree *t, uint32_t reporter, uint32_t rank, uint32_t tag)
+static void add_rank(struct tt_tree *t, uint32_t reporter, uint32_t rank, uint32_t tag,
+                     tt_tree_reject_fn *reject)
 {
     struct tt_tree_ranks *k = t->ranks;
     char sentence[128];
@@ -95,7 +96,7 @@ static void add_rank(struct tt_tree *t, uint32_t reporter, uint32_t rank, uint32
         snprintf(sentence, sizeof sentence,
                  "rank %" PRIu32 " joined twice: two processes have this rank", rank);
         tt_tree_note_refusal(t, sentence);
-        tt_tree_reject(t, reporter, rank, TUTTI_ERR_INVALID, sentence);
+        reject(t, reporter, rank, TUTTI_ERR_INVALID, sentence);
         return;
     }
     k->njoined += !k->owner[rank];
@@ -104,7 +105,8 @@ static void add_rank(struct tt_tree *t, uint32_t reporter, uint32_t rank, uint32
     k->left[rank] = 0;
 }
 
-void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report)
+void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report,
+                      tt_tree_reject_fn *reject)
 {
     struct tt_tree_run run;
     struct runs s;
@@ -112,7 +114,7 @@ void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report)
     runs_begin(&s, t, report);
     while (runs_next(&s, t, &run))
         for (uint32_t i = 0; i < run.count; i++)
-            add_rank(t, run.reporter, run.first + i, tag_of(&run, i));
+            add_rank(t, run.reporter, run.first + i, tag_of(&run, i), reject);
 }
 
 void tt_tree_root_remove(struct tt_tree *t, const struct tt_tree_report *report)
@@ -180,26 +182,65 @@ static bool runs_are_exact(const struct tt_tree_ranks *k)
     return next == k->nranks;
 }
 
-/* Fails if a rank's digest differs from that of rank 0. */
-static bool digests_are_equal(struct tt_tree *t)
+static bool settings_are_equal(const struct tt_tree_run *a, const struct tt_tree_run *b)
+{
+    return a->settings_bytes == b->settings_bytes &&
+           (a->settings_bytes == 0 || memcmp(a->settings, b->settings, a->settings_bytes) == 0);
+}
+
+/* MISMATCH if a rank's settings differ from those of rank 0. */
+static tutti_status check_settings(const struct tt_tree *t, char sentence[TT_TREE_SENTENCE_BYTES])
 {
     const struct tt_tree_ranks *k = t->ranks;
-    char sentence[192];
-    uint32_t ndiffer = 0, first = TT_TREE_NONE;
+    const struct tt_tree_run *zero = &k->runs[0], *first = NULL;
+    uint32_t ndiffer = 0;
 
     for (uint32_t i = 0; i < k->nruns; i++)
-        if (memcmp(k->runs[i].digest, k->runs[0].digest, TT_TREE_DIGEST_BYTES) != 0) {
-            first = ndiffer ? first : k->runs[i].first;
+        if (!settings_are_equal(&k->runs[i], zero)) {
+            first = first ? first : &k->runs[i];
             ndiffer += k->runs[i].count;
         }
-    if (ndiffer == 0)
-        return true;
-    snprintf(sentence, sizeof sentence,
+    if (!first)
+        return TUTTI_OK;
+    snprintf(sentence, TT_TREE_SENTENCE_BYTES,
              "the settings of rank %" PRIu32 " differ from those of rank 0 (%" PRIu32 " of %" PRIu32
-             " ranks differ): version, security and parameters must be equal on all ranks",
-             first, ndiffer, k->nranks);
-    tt_tree_fail_job(t, TUTTI_ERR_INVALID, sentence);
-    return false;
+             " rank%s differ%s): rank 0 has %.*s; rank %" PRIu32 " has %.*s",
+             first->first, ndiffer, k->nranks, TT_PLURAL(k->nranks), ndiffer == 1 ? "s" : "",
+             zero->settings_bytes ? (int)zero->settings_bytes : 4,
+             zero->settings_bytes ? (const char *)zero->settings : "none", first->first,
+             first->settings_bytes ? (int)first->settings_bytes : 4,
+             first->settings_bytes ? (const char *)first->settings : "none");
+    return TUTTI_ERR_MISMATCH;
+}
+
+/* Finds the lowest of the ranks that cannot start, as reported by each host. Returns false if there
+ * is none. */
+static bool find_refusal(const struct tt_tree *t, struct tt_tree_refusal *out)
+{
+    struct tt_tree_report *report;
+    uint32_t at = 0;
+    struct runs s;
+
+    out->status = TUTTI_OK;
+    while ((report = tt_sparse_next(&t->reports, &at))) {
+        if (report->gone)
+            continue;
+        runs_begin(&s, t, report);
+        if (s.head.refusal.status && (!out->status || s.head.refusal.rank < out->rank))
+            *out = s.head.refusal;
+    }
+    return out->status != TUTTI_OK;
+}
+
+/* All ranks have joined, and get the cause if a rank cannot start. */
+static tutti_status check_refusals(const struct tt_tree *t, char sentence[TT_TREE_SENTENCE_BYTES])
+{
+    struct tt_tree_refusal refusal;
+
+    if (find_refusal(t, &refusal))
+        snprintf(sentence, TT_TREE_SENTENCE_BYTES, "rank %" PRIu32 " cannot start: %s",
+                 refusal.rank, refusal.cause);
+    return (tutti_status)refusal.status;
 }
 
 /* Copies the constants of the report that contains rank 0. */
@@ -222,7 +263,7 @@ static bool copy_constants(struct tt_tree *t)
  * if out of memory. */
 static bool root_make_table(struct tt_tree_ranks *k)
 {
-    struct tt_record_entry before = { .holder = 0 };
+    struct tt_record_stream out = { .n = 0 };
     size_t bytes = 0;
     struct tt_reader r;
     struct tt_writer w;
@@ -238,13 +279,13 @@ static bool root_make_table(struct tt_tree_ranks *k)
         return false;
     tt_writer_init(&w, k->table, bytes);
     for (uint32_t i = 0; i < k->nruns; i++) {
-        struct tt_record_entry card = { .holder = 0 };
+        struct tt_record_stream in = { .n = 0 };
 
         tt_reader_init(&r, k->runs[i].cards, k->runs[i].cards_bytes);
         for (uint32_t rank = 0; rank < k->runs[i].count; rank++) {
             if (k->runs[i].cards)
-                tt_record_read(&card, &r);
-            tt_record_write(&before, &w, k->runs[i].host, card.record, card.bytes);
+                tt_record_read(&in, &r);
+            tt_record_write(&out, &w, k->runs[i].host, in.entry.record, in.entry.bytes);
         }
     }
     tt_assert(!w.bad);
@@ -255,28 +296,35 @@ static bool root_make_table(struct tt_tree_ranks *k)
     return true;
 }
 
-void tt_tree_root_check(struct tt_tree *t)
+tutti_status tt_tree_root_check(struct tt_tree *t, char sentence[TT_TREE_SENTENCE_BYTES])
 {
     struct tt_tree_ranks *k = t->ranks;
+    tutti_status st;
 
     if (!k || k->njoined < k->nranks)
-        return;
+        return TUTTI_OK;
     free(k->runs);
     k->runs = NULL;
     k->nruns = 0;
     if (!collect_runs(t))
         goto no_memory;
-    if (!runs_are_exact(k) || !digests_are_equal(t))
-        return;
+    if (!runs_are_exact(k))
+        return TUTTI_OK;
+    st = check_refusals(t, sentence);
+    if (!st)
+        st = check_settings(t, sentence);
+    if (st)
+        return st;
     k->layout = tt_tree_encode_layout(k->runs, k->nruns, k->nranks, &k->layout_bytes);
     if (!k->layout || !copy_constants(t) || !root_make_table(k))
         goto no_memory;
     t->state = TT_TREE_PLACED;
-    tt_tree_distribute(t);
-    return;
+    return TUTTI_OK;
 
 no_memory:
-    tt_tree_fail_job(t, TUTTI_ERR_NOMEM, "out of memory in the rendezvous server for the layout");
+    snprintf(sentence, TT_TREE_SENTENCE_BYTES,
+             "out of memory in the rendezvous server for the layout");
+    return TUTTI_ERR_NOMEM;
 }
 
 void tt_tree_root_write_entry(const struct tt_tree *t, const struct tt_tree_report *report,
@@ -334,26 +382,27 @@ void tt_tree_name_missing(const struct tt_tree *t, char *out, size_t cap)
         snprintf(out, cap, "all");
 }
 
-void tt_tree_give_up(struct tt_tree *t, const char *sentence)
+void tt_tree_root_describe(const struct tt_tree *t, uint64_t now_ns,
+                           char sentence[TT_TREE_SENTENCE_BYTES])
 {
-    tt_tree_fail_job(t, TUTTI_ERR_PEER_LOST, sentence);
-}
-
-void tt_tree_root_expire(struct tt_tree *t, uint64_t now_ns)
-{
-    char sentence[TT_TREE_SENTENCE_BYTES], missing[160] = "all", left[120] = "";
+    char text[1024], missing[160] = "all", left[120] = "";
     const uint64_t ms = (now_ns - t->began_ns) / TT_MS;
     const struct tt_tree_ranks *k = t->ranks;
+    struct tt_tree_refusal refusal = { .status = TUTTI_OK };
+    char cannot[200] = "";
 
+    if (k && find_refusal(t, &refusal))
+        snprintf(cannot, sizeof cannot, "; rank %" PRIu32 " cannot start: %.160s", refusal.rank,
+                 refusal.cause);
     if (k) {
         tt_ranks_name(missing, sizeof missing, k->nranks, tree_rank_is_missing, k);
         tt_ranks_name(left, sizeof left, k->nranks, tree_rank_has_left, k);
     }
-    snprintf(sentence, sizeof sentence,
+    snprintf(text, sizeof text,
              "%" PRIu32 " of %" PRIu32 " ranks joined within %" PRIu64 ".%" PRIu64
-             " s; missing: %s%s%s%s%s%.100s",
+             " s; missing: %s%s%s%s%s%s%.100s",
              k ? k->njoined : 0, t->conf.nranks, ms / 1000, ms % 1000 / 100, missing,
-             *left ? " (joined, but left again: " : "", left, *left ? ")" : "",
+             *left ? " (joined, but left again: " : "", left, *left ? ")" : "", cannot,
              t->refusal ? "; last refused process: " : "", t->refusal ? t->refusal : "");
-    tt_tree_fail_job(t, TUTTI_ERR_TIMEOUT, sentence);
+    snprintf(sentence, TT_TREE_SENTENCE_BYTES, "%.*s", TT_TREE_SENTENCE_BYTES - 1, text);
 }

@@ -1,5 +1,6 @@
-/* Parts of a node of the start-up tree: tree.c (the node and its parent), tree_child.c (children),
- * tree_root.c (the root's table of ranks). */
+/* Parts of a node of the start-up tree, upper ones first: tree.c (the node and its parent),
+ * tree_child.c (frames, and children), tree_place.c (places), tree_root.c (the root's table of
+ * ranks). */
 #ifndef TT_BOOT_TREE_STATE_H
 #define TT_BOOT_TREE_STATE_H
 
@@ -18,7 +19,12 @@ enum tt_tree_frame {
     TT_TREE_DONE
 };
 
-enum { TT_TREE_JOIN_SERVES = 1, TT_TREE_JOIN_CARD = 2 };    /* flags of JOIN */
+enum {                          /* flags of JOIN */
+    TT_TREE_JOIN_SERVES = 1,
+    TT_TREE_JOIN_CARD = 2,
+    TT_TREE_JOIN_REFUSES = 4,
+    TT_TREE_JOIN_CONSTANTS = 8
+};
 enum tt_tree_kind { TT_TREE_LOCAL, TT_TREE_LEADER };        /* of a child */
 enum tt_tree_scope { TT_TREE_OF_RANK, TT_TREE_OF_JOB };     /* of REFUSED */
 
@@ -61,7 +67,20 @@ struct tt_tree_ranks {
     size_t table_bytes;
 };
 
-/* ---- tree.c ---- */
+/* Where the connection to the parent is. */
+enum tt_tree_up_stage {
+    TT_TREE_UP_NONE,
+    TT_TREE_UP_CONNECTING,
+    TT_TREE_UP_OPEN,
+    TT_TREE_UP_JOINING,
+    TT_TREE_UP_JOINED
+};
+
+/* Routes a rejection of one rank towards it. */
+typedef void tt_tree_reject_fn(struct tt_tree *t, uint32_t reporter, uint32_t rank,
+                               tutti_status status, const char *sentence);
+
+/* ---- tree_child.c ---- */
 
 /* Sends a frame with its proof. conn is &t->up for the parent. Closes the connection if out of
  * memory. */
@@ -70,21 +89,14 @@ void tt_tree_send(struct tt_tree *t, struct tt_tree_conn *c, uint8_t type, const
 /* Checks the proof of a frame, and sets *said to its contents. */
 bool tt_tree_check(const struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
                    struct tt_reader *said);
-/* A part of this node was lost, and may come back for its place; or it has come back. */
-void tt_tree_wait_for(struct tt_tree *t, bool *undone);
-void tt_tree_came_back(struct tt_tree *t, bool *undone);
+/* Returns what proves the next frame of the connection, sent or received. */
+struct tt_tree_proof tt_tree_proof_of(const struct tt_tree *t, const struct tt_tree_conn *c,
+                                      bool sends, uint8_t type);
 void tt_tree_close(struct tt_tree *t, struct tt_tree_conn *c);
-/* Ends this node's start-up with an error of the job, and notifies the children. */
-void tt_tree_fail_job(struct tt_tree *t, tutti_status status, const char *sentence);
-/* Sends what has changed to the parent now, or soon. */
-void tt_tree_flush(struct tt_tree *t, uint64_t now_ns);
-uint32_t tt_tree_tag(uint64_t process);
+/* Returns whether this node reports the ranks of its host. */
 bool tt_tree_reports(const struct tt_tree *t);
-/* Returns whether the table is passed to this child by the caller. */
-bool tt_tree_shares_with(const struct tt_tree *t, const struct tt_tree_conn *c);
-
-/* ---- tree_child.c ---- */
-
+/* A part of this node was lost, and may come back for its place. */
+void tt_tree_wait_for(struct tt_tree *t, bool *undone);
 void tt_tree_child_open(struct tt_tree *t, struct tt_tree_conn *c,
                         const uint8_t nonce[TT_NONCE_BYTES], uint64_t now_ns);
 void tt_tree_child_frame(struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
@@ -93,34 +105,52 @@ void tt_tree_child_frame(struct tt_tree *t, struct tt_tree_conn *c, const struct
 void tt_tree_child_lost(struct tt_tree *t, struct tt_tree_conn *c);
 void tt_tree_refuse(struct tt_tree *t, struct tt_tree_conn *c, tutti_status status,
                     const char *sentence, uint8_t scope);
-/* Routes a rejection of one rank towards it. */
-void tt_tree_reject(struct tt_tree *t, uint32_t reporter, uint32_t rank, tutti_status status,
-                    const char *sentence);
-/* Adds the rank to this host, or replaces its seat; copies the card. Returns false if out of
- * memory. */
-bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat, const void *card);
-/* PLACED: the addresses around a rank of this host. Returns false if it is unknown. */
-bool tt_tree_around(const struct tt_tree *t, uint32_t rank, struct tt_tree_address *before,
-                    struct tt_tree_address *after);
+tt_tree_reject_fn tt_tree_reject;
+/* Adds the rank to this host, or replaces its seat. Copies *seat, and all that it refers to.
+ * Returns false if out of memory. */
+bool tt_tree_take_seat(struct tt_tree *t, const struct tt_tree_seat *seat);
+void tt_tree_seat_fini(struct tt_tree_seat *seat);
 /* The place is available: sends it to all children. */
 void tt_tree_distribute(struct tt_tree *t);
 /* Removes connections that have ended from the list. */
 void tt_tree_sweep(struct tt_tree *t);
+
+/* ---- tree_place.c ---- */
+
+/* Returns the seat of a rank of this host, or NULL. */
+struct tt_tree_seat *tt_tree_find_seat(const struct tt_tree *t, uint32_t rank);
+/* Returns whether the child has this report. */
+bool tt_tree_has_claim(const struct tt_tree_report *report, const struct tt_tree_conn *c);
+/* Returns whether the place of this leader is known here. */
+bool tt_tree_has_place(const struct tt_tree *t, const struct tt_tree_conn *c);
+/* Returns whether the table is passed to this child by the caller. */
+bool tt_tree_shares_with(const struct tt_tree *t, const struct tt_tree_conn *c);
+/* PLACED: the addresses around a rank of this host. Returns false if it is unknown. */
+bool tt_tree_around(const struct tt_tree *t, uint32_t rank, struct tt_tree_address *before,
+                    struct tt_tree_address *after);
+/* Returns the contents of DOWN for a child: malloc'd, NULL if out of memory. *bytes is 0 if none of
+ * its ranks has a place. */
+uint8_t *tt_tree_encode_place(const struct tt_tree *t, const struct tt_tree_conn *c, size_t *bytes);
+/* Reads this node's place from t->down, where it stays. Returns false if it is invalid. */
+bool tt_tree_read_place(struct tt_tree *t);
 
 /* ---- tree_root.c ---- */
 
 /* Allocates the table when the number of ranks is known. Returns false if out of memory. */
 bool tt_tree_root_begin(struct tt_tree *t, uint32_t nranks);
 void tt_tree_root_fini(struct tt_tree *t);
-/* Adds or removes the ranks of a report. */
-void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report);
+/* Adds or removes the ranks of a report. reject is called for ranks that another process has. */
+void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report,
+                      tt_tree_reject_fn *reject);
 void tt_tree_root_remove(struct tt_tree *t, const struct tt_tree_report *report);
 /* Counts a refusal, and keeps its cause for later reports. */
 void tt_tree_note_refusal(struct tt_tree *t, const char *sentence);
-/* If all ranks have joined: compares their digests, and makes the layout. */
-void tt_tree_root_check(struct tt_tree *t);
-/* The earliest deadline has passed: fails with the missing ranks. */
-void tt_tree_root_expire(struct tt_tree *t, uint64_t now_ns);
+/* If all ranks have joined: compares their settings, makes the layout, and sets state to PLACED. An
+ * error of the job, e.g. of a rank that cannot start, is described in sentence. */
+tutti_status tt_tree_root_check(struct tt_tree *t, char sentence[TT_TREE_SENTENCE_BYTES]);
+/* The earliest deadline has passed: describes the missing ranks. */
+void tt_tree_root_describe(const struct tt_tree *t, uint64_t now_ns,
+                           char sentence[TT_TREE_SENTENCE_BYTES]);
 /* Writes the entry of DOWN for a report: the ranks before and after each run. */
 void tt_tree_root_write_entry(const struct tt_tree *t, const struct tt_tree_report *report,
                               struct tt_writer *w);

@@ -233,8 +233,8 @@ static tutti_status check_sorted(const struct tt_call_check *t, const uint64_t *
     uint32_t n = 0;
 
     if (!blocks)
-        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the check of %u blocks", t->name,
-                       t->comm->nranks);
+        return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for the overlap check of %u blocks",
+                       t->name, t->comm->nranks);
     for (uint32_t r = 0; r < t->comm->nranks; r++)
         if (bytes[r])
             blocks[n++] = (struct block){ .at = at[r], .end = at[r] + bytes[r], .rank = r };

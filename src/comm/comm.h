@@ -12,6 +12,7 @@
 #include "boot/boot.h"
 #include "comm/link_probe.h"
 #include "comm/chunks.h"
+#include "comm/enter.h"
 #include "comm/entry.h"
 #include "comm/lanes.h"
 #include "comm/links.h"
@@ -69,17 +70,28 @@ struct tt_world {
     bool simulates;                 /* candidates are simulated before a choice (TUTTI_TUNE) */
     struct tt_surroundings here;    /* `links` is rank 0's, completed by measurements: equal on
                                        all ranks */
-    const uint32_t *proven;         /* [nranks] during start-up: verified host of each rank;
-                                       NULL: places give it */
+    pthread_mutex_t cards_lock;
+    struct tt_record_store records; /* protected by cards_lock: cards of all ranks; tt_boot_card
+                                       reads them if `proven` */
+    bool proven;                    /* start-up has verified which ranks share a host; else their
+                                       cards state it */
+    uint32_t nlocal, first_here;    /* number of ranks of this host, and the lowest of them */
     struct tt_rank_location *places;         /* [nranks] from the cards; NULL after start-up */
     struct tt_layout layout;        /* of all ranks of the job; empty before all cards are known */
     enum tt_measure_what measures;  /* rank 0's TUTTI_TOPO_MEASURE */
     struct tt_link_probe between;      /* results of TT_MEASURE_ALL; else zero */
     bool labelled;                  /* some host has labels, which take precedence */
-    struct tt_plugin_judge plugins;
+    char settings[TT_BOOT_SETTINGS_BYTES];      /* text of all that must be equal on all ranks */
     struct tt_tunes tunes;          /* rank 0's */
     atomic_uint users;              /* number of communicators */
     uint32_t rank, nranks;
+};
+
+/* What a rank brings to a world: see struct tt_boot_offer. */
+struct tt_world_offer {
+    char settings[TT_BOOT_SETTINGS_BYTES];
+    size_t constants_bytes, card_bytes;     /* constants: of rank 0 */
+    uint8_t constants[TT_BOOT_CONSTANTS_BYTES], card[TT_CARD_BYTES];
 };
 
 /* Configuration of a world. Its cards are exchanged by its ranks (tutti_comm_create) or by a
@@ -176,10 +188,13 @@ uint64_t tt_plans_bytes(const tutti_comm *comm);
 
 /* ---- for sessions: the steps of tutti_comm_create, with external cards ----------------------- */
 
-/* Creates a world, and the card of this rank: card[*bytes]. The caller frees *out with
- * tt_world_discard, until a communicator was opened in it; then the last communicator frees it. */
+/* Creates a world, and the offer of this rank. The caller frees *out with tt_world_discard, until a
+ * communicator was opened in it; then the last communicator frees it. */
 tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf,
-                              uint8_t card[TT_CARD_BYTES], size_t *bytes);
+                              struct tt_world_offer *offer);
+/* Sets the values that rank 0 determines for all ranks, before any card is added. PROTOCOL
+ * (logged) if they are invalid. */
+tutti_status tt_world_set_constants(struct tt_world *w, const uint8_t *constants, size_t bytes);
 /* Adds the card of one rank. Call for all ranks, including this one, in order. */
 tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t *card,
                                size_t bytes);
@@ -193,21 +208,5 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
 /* Starts receiving from peers. */
 tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *hooks);
 void tt_world_discard(struct tt_world *w);
-
-/* For a communicator that is destroyed by another thread than its callers' (in a run, at the end
- * of a view). Call before its first call. Its destruction waits until no thread is inside. */
-void tt_comm_guard(tutti_comm *comm);
-/* Begin and end a call that one thread at a time may make; calls of one thread nest. `call` must
- * be valid until the end. INVALID: another thread is in such a call, or the view of a guarded
- * communicator is changing. comm may be NULL. */
-tutti_status tt_comm_enter(tutti_comm *comm, const char *call);
-void tt_comm_leave(tutti_comm *comm);
-/* Begins and ends a call that several threads may make at once. It keeps a guarded communicator
- * from changing. NULL is allowed. INVALID: the view of a guarded communicator is changing. */
-tutti_status tt_comm_hold(tutti_comm *comm, const char *call);
-void tt_comm_unhold(tutti_comm *comm);
-
-/* Returns OK; FORKED (logged) in the child of a fork; INVALID (logged) if comm is NULL. */
-tutti_status tt_comm_check(const tutti_comm *comm, const char *call);
 
 #endif

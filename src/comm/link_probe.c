@@ -19,7 +19,8 @@
 #define STREAM_NS (50 * TT_MS)
 #define STREAM_WAYS 20
 
-uint32_t tt_link_probe_ncore(uint32_t nhosts)
+/* Returns the number of core hosts. */
+static uint32_t ncore_of(uint32_t nhosts)
 {
     return nhosts < TT_LEVELS_CORE ? nhosts : TT_LEVELS_CORE;
 }
@@ -139,7 +140,7 @@ static uint32_t leader(const tutti_comm *comm, uint32_t host)
 static uint32_t my_index(const tutti_comm *comm, bool of_core)
 {
     const uint32_t nhosts = comm->layout.nhosts, host = tt_layout_host(&comm->layout, comm->rank),
-                   ncore = tt_link_probe_ncore(nhosts);
+                   ncore = ncore_of(nhosts);
     uint32_t before = 0;
 
     if (leader(comm, host) != comm->rank)
@@ -153,8 +154,7 @@ static uint32_t my_index(const tutti_comm *comm, bool of_core)
 
 static tutti_status measure_core(tutti_comm *comm, uint32_t *core_ns)
 {
-    const uint32_t nhosts = comm->layout.nhosts, n = tt_link_probe_ncore(nhosts),
-                   mine = my_index(comm, true);
+    const uint32_t nhosts = comm->layout.nhosts, n = ncore_of(nhosts), mine = my_index(comm, true);
     tutti_status st = TUTTI_OK;
 
     for (uint32_t round = 0; mine != UINT32_MAX && round < tt_levels_rounds(n) && !st; round++) {
@@ -175,7 +175,7 @@ static tutti_status measure_core(tutti_comm *comm, uint32_t *core_ns)
 /* Lists the hosts outside of the core in ascending order: other[nhosts - ncore]. */
 static void list_non_core(uint32_t nhosts, uint32_t *other)
 {
-    const uint32_t n = tt_link_probe_ncore(nhosts);
+    const uint32_t n = ncore_of(nhosts);
 
     for (uint32_t h = 0, i = 0, k = 0; h < nhosts; h++)
         if (i < n && tt_levels_core(nhosts, i) == h)
@@ -218,7 +218,7 @@ static tutti_status measure_non_core(tutti_comm *comm, const uint32_t *other, ui
 static tutti_status group_non_core(tutti_comm *comm, struct tt_link_probe *b,
                                    const struct tt_level_groups *core)
 {
-    const uint32_t n = tt_link_probe_ncore(b->nhosts), nothers = b->nhosts - n;
+    const uint32_t n = ncore_of(b->nhosts), nothers = b->nhosts - n;
     uint32_t first[TT_LEVELS_CORE], group_host[TT_LEVELS_CORE];
     const uint32_t ngroups = tt_levels_firsts(core, n, first);
     struct tt_level_groups met[TT_LEVELS_CORE];
@@ -248,7 +248,7 @@ static tutti_status group_non_core(tutti_comm *comm, struct tt_link_probe *b,
 
 tutti_status tt_link_probe_hosts(tutti_comm *comm, struct tt_link_probe *out)
 {
-    const uint32_t nhosts = comm->layout.nhosts, n = tt_link_probe_ncore(nhosts);
+    const uint32_t nhosts = comm->layout.nhosts, n = ncore_of(nhosts);
     struct tt_link_probe b = { .nhosts = nhosts, .npairs = n * (n - 1) / 2 };
     struct tt_level_groups core[TT_LEVELS_CORE];
     const uint64_t start = tt_now_ns();
@@ -289,7 +289,7 @@ static uint32_t median_latency(const tutti_comm *comm, const struct tt_link_prob
                                enum tt_distance d, uint32_t pair[2])
 {
     uint32_t of_distance[TT_LEVELS_CORE * TT_LEVELS_CORE / 2], found = 0;
-    const uint32_t n = tt_link_probe_ncore(b->nhosts);
+    const uint32_t n = ncore_of(b->nhosts);
 
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = i + 1; k < n; k++) {

@@ -14,7 +14,7 @@ struct tt_link_probe {
     struct tt_levels levels;            /* derived from latencies alone, ignoring labels */
     struct tt_level_groups *groups;     /* [nhosts] */
     uint32_t *core_ns;                  /* [n][n], above the diagonal: latencies between the n =
-                                           tt_link_probe_ncore(nhosts) core hosts, which all measure
+                                           min(nhosts, TT_LEVELS_CORE) core hosts, which all measure
                                            each other */
     uint64_t took_ns;
 };
@@ -24,7 +24,6 @@ struct tt_link_probe {
  * tt_link_probe_fini. */
 tutti_status tt_link_probe_hosts(tutti_comm *comm, struct tt_link_probe *out);
 void tt_link_probe_fini(struct tt_link_probe *b);
-uint32_t tt_link_probe_ncore(uint32_t nhosts);
 
 /* Measures latencies and rates for the distances of comm's layout. Latencies between hosts are
  * medians of the measured pairs; rates are those of one pair each. Collective, like

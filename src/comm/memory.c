@@ -129,7 +129,7 @@ tutti_status tutti_mem_registered(tutti_registered *out)
         .count = c.registrations,
         .bytes = c.registered_bytes,
         .bytes_most = c.registered_bytes_most,
-        .told_bytes = c.told_bytes,
+        .explicit_bytes = c.explicit_bytes,
         .registering_ns = c.registering_ns,
         .undoing_ns = c.undoing_ns,
     };
@@ -149,6 +149,9 @@ static void count_comm(const tutti_comm *c, tutti_memory *m)
         { .purpose = "communicator: layout",
           .rank_bytes = shared ? 0 : tt_layout_bytes(&c->layout) },
         { .purpose = "job: start-up", .shared = 1, .fixed_bytes = sizeof *w },
+        { .purpose = "job: addresses of ranks",
+          .shared = 1,
+          .rank_bytes = tt_record_store_bytes(&w->records, w->nlocal) },
         { .purpose = "job: layout", .shared = 1, .rank_bytes = tt_layout_bytes(&w->layout) },
         { .purpose = "trace of operations",
           .shared = 1,

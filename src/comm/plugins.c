@@ -1,5 +1,6 @@
 #include "comm/plugins.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,10 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
-static struct tt_plugin_set ours;
+static struct {
+    uint64_t hash;                  /* 0: none */
+    char names[128];
+} ours;
 
 static bool has_suffix(const char *text, const char *end)
 {
@@ -71,54 +75,9 @@ tutti_status tt_plugins_load(void)
     return st;
 }
 
-void tt_plugins_set(struct tt_plugin_set *out)
+void tt_plugins_text(char out[TT_PLUGINS_TEXT_BYTES])
 {
-    *out = ours;
-}
-
-void tt_plugin_set_write(const struct tt_plugin_set *set, struct tt_writer *w)
-{
-    tt_write_u64(w, set->hash);
-    tt_write_string(w, set->names);
-}
-
-void tt_plugin_set_read(struct tt_plugin_set *set, struct tt_reader *r)
-{
-    set->hash = tt_read_u64(r);
-    tt_read_string(r, set->names, sizeof set->names);
-}
-
-void tt_plugin_judge_add(struct tt_plugin_judge *j, uint32_t rank, const struct tt_plugin_set *set)
-{
-    const size_t at = strlen(j->ranks);
-
-    if (rank == 0)
-        j->first = *set;
-    if (set->hash == j->first.hash)
-        return;
-    if (j->differing++ == 0)
-        j->other = *set;
-    if (j->differing <= 8)
-        snprintf(j->ranks + at, sizeof j->ranks - at, "%s%u", at ? ", " : "", rank);
-    else if (j->differing == 9)
-        snprintf(j->ranks + at, sizeof j->ranks - at, ", ...");
-}
-
-static const char *plugin_names(const struct tt_plugin_set *set)
-{
-    return set->hash ? set->names : "none";
-}
-
-tutti_status tt_plugin_judge_end(const struct tt_plugin_judge *j)
-{
-    const bool same_names = strcmp(plugin_names(&j->first), plugin_names(&j->other)) == 0;
-
-    if (j->differing == 0)
-        return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_MISMATCH,
-                   "TUTTI_ALGORITHMS differs between ranks, but must be the same: rank 0 has %s; "
-                   "%s %s %s %s",
-                   plugin_names(&j->first), j->differing > 1 ? "ranks" : "rank", j->ranks,
-                   j->differing > 1 ? "have" : "has",
-                   same_names ? "different algorithms with these names" : plugin_names(&j->other));
+    out[0] = 0;
+    if (ours.hash)
+        snprintf(out, TT_PLUGINS_TEXT_BYTES, "%s (%016" PRIx64 ")", ours.names, ours.hash);
 }

@@ -122,9 +122,11 @@ static tutti_status tunes_agree(tutti_comm *comm, tutti_status mine)
 
     if (st || mine)
         return st ? st : mine;
-    return worst >> 32 ? tt_fail((tutti_status)(worst >> 32),
-                                 "rank %u could not read the tune files of rank 0", (uint32_t)worst)
-                       : TUTTI_OK;
+    return worst >> 32
+               ? tt_fail((tutti_status)(worst >> 32),
+                         "cannot use the tune files: rank %u could not read those of rank 0",
+                         (uint32_t)worst)
+               : TUTTI_OK;
 }
 
 tutti_status tt_tunes_share(tutti_comm *comm)

@@ -1,9 +1,12 @@
 #include "comm/world_status.h"
 
+#include <stdio.h>
 #include "base/log.h"
 #include "base/status.h"
+#include "engine/lane_board.h"
 
-_Static_assert(TT_SNAPSHOT_WAITS_MAX >= TT_WAITINGS, "room for all entries");
+_Static_assert(TT_SNAPSHOT_WAITS_MAX >= TT_WAITINGS && TT_STATUS_WIRES_MAX >= TT_LANE_KINDS,
+               "room for all entries");
 
 /* The ranks that collectives of this process wait for. */
 static uint32_t world_waits(void *arg, struct tt_snapshot_wait *out)
@@ -21,6 +24,27 @@ static uint32_t world_waits(void *arg, struct tt_snapshot_wait *out)
                 .rank = waits[i].rank,
             };
     return kept;
+}
+
+/* The lanes of this process. */
+static uint32_t world_lanes(void *arg, struct tt_status_lanes *out)
+{
+    struct tt_world *w = arg;
+    struct tt_lane_kind kinds[TT_LANE_KINDS];
+    const uint32_t n = tt_engine_lanes(w->engine, kinds);
+
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = (struct tt_status_lanes){ .lanes = kinds[i].lanes,
+                                           .up = kinds[i].up,
+                                           .idle = kinds[i].idle,
+                                           .depth = kinds[i].depth,
+                                           .posts_per_s = kinds[i].posts_per_s,
+                                           .bytes_per_s = kinds[i].bytes_per_s,
+                                           .outstanding = kinds[i].outstanding,
+                                           .outstanding_bytes = kinds[i].outstanding_bytes };
+        snprintf(out[i].wire, sizeof out[i].wire, "%s", kinds[i].wire);
+    }
+    return n;
 }
 
 /* Returns whether this rank is the first one of its host. */
@@ -43,7 +67,7 @@ tutti_status tt_world_open_status(struct tt_world *w)
         .nhosts = w->layout.nhosts,
         .tidies = is_first_here(w),
         .overlay = w->overlay,
-        .source = { .waits = world_waits, .arg = w },
+        .source = { .waits = world_waits, .lanes = world_lanes, .arg = w },
     };
 
     return tt_service_open(&w->service, &conf);

@@ -108,7 +108,7 @@ static void loop_turn(struct tt_coordinator *c)
     const int n = epoll_wait(c->epoll, c->events, c->nevents_max, timeout_ms(c));
 
     if (n < 0 && errno != EINTR) {
-        c->failed = tt_fail_errno(errno, "coordinator: cannot wait for connections");
+        c->failed = tt_fail_errno(errno, "coordinator: epoll_wait failed");
         return;
     }
     advance_clocks(c);

@@ -237,7 +237,7 @@ static void report_leader(const struct tt_etcd_lead *l, const char *leader,
         tt_log(TT_LOG_WARN, "coordinator: no leader; waiting for this coordinator's previous lease "
                             "in the store to expire");
     else if (*leader)
-        tt_log(TT_LOG_WARN, "coordinator: %s leads; standing by", leader);
+        tt_log(TT_LOG_WARN, "coordinator: %s is the leader; standing by", leader);
     l->conf->stands_by(l->conf->context, strcmp(leader, l->conf->who) == 0 ? "" : leader);
     snprintf(reported, WHO_BYTES, "%s", leader);
 }

@@ -7,7 +7,7 @@
 #define TT_COORDINATOR_ETCD_LEAD_H
 
 #include <stdbool.h>
-#include "coordinator/etcd.h"
+#include "base/etcd.h"
 
 /* time without a message from the leader after which another one takes over */
 #define TT_ETCD_LEASE_S 3

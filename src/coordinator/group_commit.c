@@ -105,7 +105,7 @@ void tt_group_commit_emit(void *context, const struct tt_coord_act *act)
         push(c, &(struct tt_deed){ .conn = conn_of(act->conn) });
         return;
     default:
-        tt_assert(!"an action of the coordinator that is none");
+        tt_assert(!"invalid action of the coordinator");
     }
 }
 

@@ -280,11 +280,11 @@ static void *http_thread(void *server)
 
 /* ---- creation and destruction ---------------------------------------------------------------- */
 
-static tutti_status http_listen(struct tt_http *h, const char *address)
+static tutti_status http_listen(struct tt_http *h, const struct tt_http_conf *conf)
 {
     struct tt_listener opened[LISTENERS];
-    tutti_status st =
-        tt_listen_open(opened, LISTENERS, &h->nlisteners, address, TT_LISTEN_FOR_HTTP);
+    tutti_status st = tt_listen_open(opened, LISTENERS, &h->nlisteners, conf->address,
+                                     conf->given ? conf->given : TT_LISTEN_FOR_HTTP);
 
     if (st) {
         h->nlisteners = 0;
@@ -338,7 +338,7 @@ static void http_release(struct tt_http *h)
     free(h);
 }
 
-static tutti_status http_start(struct tt_http *h, const char *address)
+static tutti_status http_start(struct tt_http *h, const struct tt_http_conf *conf)
 {
     struct epoll_event ev = { .events = EPOLLIN, .data.u32 = WHO_STOP };
     sigset_t all, before;
@@ -349,7 +349,7 @@ static tutti_status http_start(struct tt_http *h, const char *address)
     h->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->epoll < 0 || h->stop < 0 || epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->stop, &ev) != 0)
         return tt_fail_call(errno, "http", h->epoll < 0 ? "epoll_create1" : "eventfd");
-    st = http_listen(h, address);
+    st = http_listen(h, conf);
     st = st ? st : start_library(h);
     if (st)
         return st;
@@ -376,7 +376,7 @@ tutti_status tt_http_create(struct tt_http **out, const struct tt_http_conf *con
     h->kept = calloc(conf->npages + 1u, sizeof *h->kept);
     for (uint32_t i = 0; i < TT_HTTP_CONNECTIONS; i++)
         h->open[i].fd = -1;
-    st = h->kept ? http_start(h, conf->address)
+    st = h->kept ? http_start(h, conf)
                  : tt_fail(TUTTI_ERR_NOMEM, "http: out of memory for the contents of %u web pages",
                            conf->npages);
     if (st) {

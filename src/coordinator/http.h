@@ -25,6 +25,7 @@ struct tt_http_page {
 
 struct tt_http_conf {
     const char *address;    /* see coordinator/listen.h; at most four addresses */
+    const char *given;      /* the flag with the address, for messages; NULL: TT_LISTEN_FOR_HTTP */
     const struct tt_http_page *pages;   /* [npages], owned by the caller, must outlive the server */
     uint32_t npages;
     void *context;

@@ -88,16 +88,15 @@ static tutti_status resolve_text(const char *text, const char *given, struct add
     tutti_status st;
 
     if (why)
-        return tt_fail(TUTTI_ERR_INVALID, "coordinator: invalid listen address \"%s\" (%s): %s",
-                       text, given, why);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid listen address \"%s\" (%s): %s", text, given,
+                       why);
     st = tt_param_get(TT_PARAM_TIMEOUT_MS, &timeout_ms);
     if (st)
         return st;
     st = tt_resolve(*at.host && strcmp(at.host, "*") != 0 ? at.host : NULL, at.port, AI_PASSIVE,
                     false, tt_deadline_ns(tt_now_ns(), timeout_ms), list, &why);
     if (st)
-        return tt_fail(st, "coordinator: cannot resolve listen address \"%s\" (%s): %s", text,
-                       given, why);
+        return tt_fail(st, "cannot resolve listen address \"%s\" (%s): %s", text, given, why);
     *port = at.number;
     return TUTTI_OK;
 }
@@ -210,8 +209,8 @@ tutti_status tt_listen_open(struct tt_listener *out, uint32_t max, uint32_t *n, 
     }
     freeaddrinfo(list);
     if (err || count == 0)
-        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "coordinator: cannot listen on \"%s\" (%s)",
-                             text, given);
+        return tt_fail_errno(err ? err : EADDRNOTAVAIL, "cannot listen on \"%s\" (%s)", text,
+                             given);
     *n = count;
     return TUTTI_OK;
 }

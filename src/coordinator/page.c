@@ -1,30 +1,11 @@
 #include "coordinator/page.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
-#include <string.h>
-#include <time.h>
-#include "base/status.h"
-#include "base/xml.h"
+#include "coordinator/page_frame.h"
 #include "coordinator/ring_svg.h"
 #include "coordinator/status.h"
-#include "coordinator/text.h"
-
-extern const char tt_page_html[];   /* generated from page.html by cmake/Embed.cmake;
-                                       NUL-terminated */
-
-#define TITLE_MARK "<!--title-->"
-#define LIVE_MARK "<!--live-->"
 
 /* ---- small functions ------------------------------------------------------------------------- */
-
-/* Writes escaped text, which may come from anyone. */
-static void put_text(FILE *to, const char *text)
-{
-    char clean[TT_TEXT_CLEAN_BYTES];
-
-    tt_xml_put(to, tt_text_clean(clean, sizeof clean, text));
-}
 
 static void put_span(FILE *to, uint64_t ns)
 {
@@ -40,19 +21,6 @@ static void put_span(FILE *to, uint64_t ns)
     else
         fprintf(to, "%.0f d %.0f h", (double)(uint64_t)(s / 86400),
                 (double)((uint64_t)(s / 3600) % 24));
-}
-
-static void put_time(FILE *to, int64_t unix_ms)
-{
-    const time_t at = (time_t)(unix_ms / 1000);
-    char day[16] = "", hour[16] = "";
-    struct tm tm;
-
-    if (gmtime_r(&at, &tm)) {
-        strftime(day, sizeof day, "%Y-%m-%d", &tm);
-        strftime(hour, sizeof hour, "%H:%M:%S", &tm);
-    }
-    fprintf(to, "<time datetime=\"%sT%sZ\">%s %s</time>", day, hour, day, hour);
 }
 
 static void put_bytes(FILE *to, uint64_t bytes)
@@ -175,7 +143,7 @@ static void html_member(const struct tt_snapshot_member *m, FILE *to)
             m->group, m->role);
     put_span(to, m->silent_ns);
     fprintf(to, "</td><td>%s</td><td>", m->called ? tt_call_name(m->what) : "");
-    put_text(to, m->address);
+    tt_page_frame_text(m->address, to);
     fputs("</td></tr>\n", to);
 }
 
@@ -223,7 +191,7 @@ static void html_states(const struct tt_snapshot *s, FILE *to)
         else
             fputs("<tr><td>all", to);
         fprintf(to, "</td><td class=\"n\">%" PRIu64 "</td><td><code>", s->states[i].revision);
-        put_text(to, s->states[i].hash);
+        tt_page_frame_text(s->states[i].hash, to);
         fprintf(to, "</code></td><td>%s</td></tr>\n", s->states[i].moving ? "is being sent" : "");
     }
     fputs("</tbody></table></div></section>\n", to);
@@ -258,9 +226,9 @@ static void write_events(const struct tt_snapshot *s, FILE *to)
     fputs("<ol class=\"events tall\">\n", to);
     for (uint32_t i = s->nevents; i > 0; i--) {
         fputs("<li>", to);
-        put_time(to, s->events[i - 1].unix_ms);
+        tt_page_frame_time(s->events[i - 1].unix_ms, to);
         fputs("<span>", to);
-        put_text(to, s->events[i - 1].text);
+        tt_page_frame_text(s->events[i - 1].text, to);
         fputs("</span></li>\n", to);
     }
     fputs("</ol></section>\n", to);
@@ -339,14 +307,14 @@ static void write_counters(const struct tt_snapshot *s, FILE *to)
 static void begin_live(const char *run, FILE *to)
 {
     fputs("<main id=\"live\">\n<h1><small>Run</small> ", to);
-    put_text(to, run);
+    tt_page_frame_text(run, to);
     fputs("</h1>\n", to);
 }
 
 static void end_live(int64_t unix_ms, FILE *to)
 {
     fputs(", as of ", to);
-    put_time(to, unix_ms);
+    tt_page_frame_time(unix_ms, to);
     fputs(" UTC. <a href=\"status.json\">JSON</a>, <a "
           "href=\"metrics\">metrics</a></footer>\n</main>\n",
           to);
@@ -374,7 +342,7 @@ static void write_standby(const struct tt_standby *s, FILE *to)
     fputs("<p class=\"wait\">This coordinator stands by", to);
     if (*s->leader) {
         fputs(": <b>", to);
-        put_text(to, s->leader);
+        tt_page_frame_text(s->leader, to);
         fputs("</b> leads.</p>\n", to);
     } else {
         fputs("; the leader is unknown.</p>\n", to);
@@ -387,23 +355,9 @@ static void write_standby(const struct tt_standby *s, FILE *to)
     end_live(s->unix_ms, to);
 }
 
-/* Writes the page up to its content, and returns the rest. */
-static const char *begin_page(const char *run, FILE *to)
-{
-    const char *title = strstr(tt_page_html, TITLE_MARK), *live = strstr(tt_page_html, LIVE_MARK);
-
-    tt_assert(title && live && title < live);
-    fwrite(tt_page_html, 1, (size_t)(title - tt_page_html), to);
-    put_text(to, run);
-    fputs(": Tutti", to);
-    title += strlen(TITLE_MARK);
-    fwrite(title, 1, (size_t)(live - title), to);
-    return live + strlen(LIVE_MARK);
-}
-
 void tt_page_write(const struct tt_snapshot *s, FILE *to)
 {
-    const char *rest = begin_page(s->run, to);
+    const char *rest = tt_page_frame_begin(s->run, to);
 
     write_live(s, to);
     fputs(rest, to);
@@ -411,38 +365,8 @@ void tt_page_write(const struct tt_snapshot *s, FILE *to)
 
 void tt_page_write_standby(const struct tt_standby *s, FILE *to)
 {
-    const char *rest = begin_page(s->run, to);
+    const char *rest = tt_page_frame_begin(s->run, to);
 
     write_standby(s, to);
     fputs(rest, to);
-}
-
-/* ---- policy ---- */
-
-/* Computes the hash of the text between two tags, for the policy. */
-static void hash_between(const char *begin, const char *end, char out[64])
-{
-    const char *first = strstr(tt_page_html, begin), *last;
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    unsigned bytes = 0;
-
-    tt_assert(first);
-    first += strlen(begin);
-    last = strstr(first, end);
-    tt_assert(last &&
-              EVP_Digest(first, (size_t)(last - first), hash, &bytes, EVP_sha256(), NULL) == 1);
-    EVP_EncodeBlock((unsigned char *)out, hash, (int)bytes);
-}
-
-void tt_page_policy(char out[TT_PAGE_POLICY_BYTES])
-{
-    char script[64], style[64];
-
-    hash_between("<script>", "</script>", script);
-    hash_between("<style>", "</style>", style);
-    snprintf(out, TT_PAGE_POLICY_BYTES,
-             "default-src 'none'; script-src 'sha256-%s'; style-src 'sha256-%s'; connect-src "
-             "'self'; img-src data:; base-uri 'none'; "
-             "form-action 'none'; frame-ancestors 'none'",
-             script, style);
 }

@@ -40,7 +40,8 @@ const char *tt_status_loss(uint8_t loss)
     return WORD(words, loss);
 }
 
-const char *tt_status_outcome(uint8_t round_status)
+/* Returns the text of an enum tt_round_status, e.g. "too few". */
+static const char *round_outcome(uint8_t round_status)
 {
     static const char *const words[TT_ROUND_STATUSES] = {
         [TT_ROUND_OK] = "done",
@@ -189,8 +190,7 @@ static struct json_object *json_last(const struct tt_coord_result *r)
         return NULL;
     o = json_object_new_object();
     json_add(o, "round", json_number(r->round));
-    json_add(o, "outcome",
-             json_object_new_string(r->is_view ? "view" : tt_status_outcome(r->what)));
+    json_add(o, "outcome", json_object_new_string(r->is_view ? "view" : round_outcome(r->what)));
     json_add(o, "epoch", json_number(r->epoch));
     if (!r->is_view && r->what != TT_ROUND_MISMATCH)
         json_add(o, "value", json_number(r->value));

@@ -14,8 +14,6 @@ const char *tt_status_state(uint8_t coord_state);
 const char *tt_status_of(const struct tt_snapshot_member *m);
 /* Returns the text of an enum tt_loss, e.g. "silent". */
 const char *tt_status_loss(uint8_t loss);
-/* Returns the text of an enum tt_round_status, e.g. "too few". */
-const char *tt_status_outcome(uint8_t round_status);
 /* Returns the text of an enum tt_snapshot_refusal, e.g. "slow". */
 const char *tt_status_refusal(uint8_t refusal);
 

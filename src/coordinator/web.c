@@ -8,6 +8,7 @@
 #include "coordinator/http.h"
 #include "coordinator/metrics.h"
 #include "coordinator/page.h"
+#include "coordinator/page_frame.h"
 #include "coordinator/ring_svg.h"
 #include "coordinator/status.h"
 

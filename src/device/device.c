@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "window/handle.h"
 
 #define COUNTERS_BYTES_FIRST offsetof(tutti_device_counters, room_waits)
 #define SLOTS_DEFAULT 4096u
@@ -284,7 +285,7 @@ tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *
     d = calloc(1, sizeof *d);
     if (!d)
         return tt_fail(TUTTI_ERR_NOMEM,
-                       "tutti_device_create: out of memory for a device of %zu bytes", sizeof *d);
+                       "tutti_device_create: out of memory: cannot allocate %zu bytes", sizeof *d);
     d->window = w;
     atomic_store(&w->signals_itself, true);     /* blocks store directly to this rank's words */
     pthread_mutex_init(&d->lock, NULL);

@@ -4,6 +4,9 @@
 
 #include "base/status.h"
 #include "window/order.h"
+#include "window/handle.h"
+#include "window/put.h"
+#include "window/transfer.h"
 
 #define LANES 240               /* number of lane values: a multiple of most numbers of lanes */
 

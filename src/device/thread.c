@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "engine/engine_client.h"
 #include "reduce/float_env.h"
+#include "window/handle.h"
 
 #define YIELDS 100              /* idle passes before the thread sleeps */
 #define YIELDS_BUSY 1000        /* such passes while commands are blocked */

@@ -30,7 +30,6 @@ void tt_member_on_outcomes(struct tt_member *m, struct tt_elmsg *msg);
 bool tt_member_is_syncing(const struct tt_member *m);
 /* Sends everything about it that the coordinator needs, on a new connection. */
 void tt_member_send_offer(struct tt_member *m);
-void tt_member_send_vote(struct tt_member *m);
 void tt_member_send_withdraw(struct tt_member *m);
 void tt_member_on_plan(struct tt_member *m, struct tt_elmsg *msg);
 void tt_member_on_synced(struct tt_member *m, const struct tt_elmsg *msg);

@@ -13,20 +13,7 @@ uint16_t tt_member_scope(const struct tt_member *m)
     return (uint16_t)(m->sync.scope == TT_SYNC_OF_VIEW ? 0 : 1 + m->conf.role);
 }
 
-void tt_member_send_offer(struct tt_member *m)
-{
-    m->call.epoch = m->epoch;
-    m->call.number = m->sync.number[m->sync.scope];
-    if (!m->welcome)
-        return;
-    tt_member_send_msg(m, &m->call);
-    if (m->sync.vote != TT_SYNC_NOT_YET)
-        tt_member_send_vote(m);
-    if (m->cancelling)
-        tt_member_send_withdraw(m);
-}
-
-void tt_member_send_vote(struct tt_member *m)
+static void send_vote(struct tt_member *m)
 {
     if (m->welcome)
         tt_member_send_msg(m, &(struct tt_elmsg){ .kind = TT_ELMSG_VOTE,
@@ -35,6 +22,19 @@ void tt_member_send_vote(struct tt_member *m)
                                                   .epoch = m->epoch,
                                                   .number = m->sync.number[m->sync.scope],
                                                   .scope = tt_member_scope(m) });
+}
+
+void tt_member_send_offer(struct tt_member *m)
+{
+    m->call.epoch = m->epoch;
+    m->call.number = m->sync.number[m->sync.scope];
+    if (!m->welcome)
+        return;
+    tt_member_send_msg(m, &m->call);
+    if (m->sync.vote != TT_SYNC_NOT_YET)
+        send_vote(m);
+    if (m->cancelling)
+        tt_member_send_withdraw(m);
 }
 
 void tt_member_send_withdraw(struct tt_member *m)
@@ -81,7 +81,7 @@ void tt_member_vote(struct tt_member *m, uint8_t vote, uint64_t now_ns)
     if (m->over || !tt_member_is_syncing(m) || m->sync.part != TT_SYNC_RECEIVES)
         return;
     m->sync.vote = vote;
-    tt_member_send_vote(m);
+    send_vote(m);
 }
 
 /* Returns whether the message belongs to the current sync. */

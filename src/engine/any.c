@@ -3,9 +3,7 @@
 #include <stdio.h>
 
 #include "engine/context.h"
-#include "engine/op.h"
 #include "engine/exec_actions.h"
-#include "engine/failure.h"
 
 /* ---- messages that were started -------------------------------------------------------------- */
 
@@ -24,7 +22,7 @@ static uint32_t count_untaken(const struct tt_context *c, const struct tt_contex
 
 /* Messages of a tag are started in numerical order; therefore all messages up to this one were
  * started. */
-static tutti_status record_started(struct tt_context_peer *cp, uint64_t opseq)
+tutti_status tt_any_record_started(struct tt_context_peer *cp, uint64_t opseq)
 {
     struct tt_tag_counter *t = tt_context_counter(cp, (uint32_t)(opseq >> 32), true);
     int32_t n;
@@ -76,37 +74,26 @@ bool tt_any_awaits(const struct tt_context *c, uint32_t tag)
     return oldest_unmatched(c, tag) != NULL;
 }
 
-void tt_any_match(struct tt_context *c, uint32_t tag, struct tt_context_peer *from)
+struct tt_op *tt_any_next(struct tt_context *c, uint32_t tag, struct tt_context_peer *from,
+                          uint32_t *rank)
 {
-    struct tt_op *op;
+    struct tt_op *op = oldest_unmatched(c, tag);
 
-    while ((op = oldest_unmatched(c, tag))) {
-        struct tt_context_peer *cp = from;
-        uint32_t index;
-
-        if (!tt_op_is_from_any(op)) {       /* no receive from any rank precedes it now */
-            tt_op_matched(op, op->conf.coll.root);
-            continue;
-        }
-        if (!cp)
-            cp = next_source(c, tag);
-        else if (!count_untaken(c, cp, tag))
-            cp = NULL;
-        if (!cp)
-            return;
-        index = tt_context_index_of(c, cp);
-        c->next_source = (index + 1) % c->nranks;
-        tt_op_matched(op, index);
+    if (!op)
+        return NULL;
+    if (!tt_op_is_from_any(op)) {           /* no receive from any rank precedes it now */
+        *rank = op->conf.coll.root;
+        return op;
     }
-}
-
-tutti_status tt_any_started(struct tt_context *c, struct tt_context_peer *cp, uint64_t opseq)
-{
-    const tutti_status st = record_started(cp, opseq);
-
-    if (!st)
-        tt_any_match(c, (uint32_t)(opseq >> 32), cp);
-    return st;
+    if (!from)
+        from = next_source(c, tag);
+    else if (!count_untaken(c, from, tag))
+        from = NULL;
+    if (!from)
+        return NULL;
+    *rank = tt_context_index_of(c, from);
+    c->next_source = (*rank + 1) % c->nranks;
+    return op;
 }
 
 /* ---- announcements --------------------------------------------------------------------------- */
@@ -195,7 +182,7 @@ tutti_status tt_any_begin(struct tt_context *c)
             const struct tt_unexpected *m = tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left));
 
             if (m->desc.kind == TT_SEND)
-                st = record_started(cp, m->opseq);
+                st = tt_any_record_started(cp, m->opseq);
         }
     if (st)
         return st;
@@ -220,34 +207,4 @@ void tt_any_send_due(struct tt_engine *e)
             if (op->unannounced)
                 send_announce(op);
     }
-}
-
-/* ---- failures -------------------------------------------------------------------------------- */
-
-bool tt_any_all_closed(const struct tt_op *op)
-{
-    const struct tt_context *c = op->context;
-
-    if (!op->unmatched || !tt_op_is_from_any(op) || c->nranks == 1)
-        return false;
-    for (uint32_t i = 0; i < c->nranks; i++) {
-        const struct tt_peer *p = i == c->rank ? NULL : tt_peer_get(c->engine, c->ranks[i]);
-
-        if (i != c->rank && (!p || !tt_peer_is_gone(c->engine, p)))
-            return false;
-    }
-    return true;
-}
-
-void tt_any_describe(const struct tt_op *op, const char *call, char *out, size_t cap)
-{
-    char name[TT_RANK_TEXT_BYTES];
-
-    if (tt_op_is_from_any(op))
-        snprintf(out, cap, "%s from any rank, tag %u: no rank has sent a message with this tag",
-                 call, op->conf.tag);
-    else
-        snprintf(out, cap, "%s from %s, tag %u, behind a receive from any rank with this tag", call,
-                 tt_rank_text(op->context->engine, op->context->ranks[op->conf.coll.root], name),
-                 op->conf.tag);
 }

@@ -37,12 +37,12 @@ static inline bool tt_any_defers(const struct tt_context *c, const struct tt_op_
     return conf->coll.kind == TT_RECV &&
            (conf->coll.root == TT_ROOT_ANY || (c->nunmatched > 0 && tt_any_awaits(c, conf->tag)));
 }
-/* Matches the unmatched receives with this tag, oldest first, with the started messages of
- * `from`, or of all ranks if `from` is NULL. The context may have failed afterwards. */
-void tt_any_match(struct tt_context *c, uint32_t tag, struct tt_context_peer *from);
-/* Called when the peer has started the send with this key and no receive was found. Matches
- * receives. NOMEM (logged). */
-tutti_status tt_any_started(struct tt_context *c, struct tt_context_peer *cp, uint64_t opseq);
+/* Returns the oldest unmatched receive with this tag, if a started message of `from`, or of any
+ * rank if `from` is NULL, can be matched with it; *rank: its sender. Else NULL. */
+struct tt_op *tt_any_next(struct tt_context *c, uint32_t tag, struct tt_context_peer *from,
+                          uint32_t *rank);
+/* Records that the peer has started the send with this key. NOMEM (logged). */
+tutti_status tt_any_record_started(struct tt_context_peer *cp, uint64_t opseq);
 
 /* Called when the peer receives from any rank. Announces the waiting sends to it. */
 void tt_any_peer_receives(struct tt_context *c, struct tt_context_peer *cp);
@@ -52,10 +52,5 @@ void tt_any_announce(struct tt_op *send);
 void tt_any_connected(struct tt_engine *e);
 /* Sends the notifications that had no room before. */
 void tt_any_send_due(struct tt_engine *e);
-
-/* Returns whether all other ranks have closed the communicator. Then no message can arrive. */
-bool tt_any_all_closed(const struct tt_op *op);
-/* Describes an unmatched receive. call: "recv(4 bytes, type u32)". */
-void tt_any_describe(const struct tt_op *op, const char *call, char *out, size_t cap);
 
 #endif

@@ -26,9 +26,6 @@ static inline uint64_t tt_tag_key(const struct tt_tag_counter *t)
     return (uint64_t)t->tag << 32 | t->next;
 }
 
-/* Returns the message of the failure that ended the context. After its status was read. */
-const char *tt_context_why(const struct tt_context *c);
-
 /* Stores an unexpected message; copies the payload. PROTOCOL: the peer exceeded its credit. */
 tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail *mail,
                                 bool claimed);
@@ -64,9 +61,13 @@ static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdes
 
 /* Returns whether a thread is in a call on c, or uses one of its requests. For a guarded
  * context, any thread. */
-bool tt_context_is_used(const struct tt_context *c);
-/* Fails c; the caller holds the progress lock. notify: also fail it on the other ranks. */
-void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence,
-                          bool notify);
+static inline bool tt_context_is_used(const struct tt_context *c)
+{
+    return (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) != 0 || atomic_load(&c->pins) != 0;
+}
+/* Frees a context without requests (context_life.c). */
+void tt_context_free(struct tt_context *c);
+/* Frees the state of a context for a peer. */
+void tt_context_free_peer(struct tt_context_peer *cp);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "engine/context.h"
-#include "engine/exec_actions.h"
+#include "engine/peers.h"
 
 #define ENDINGS_NAP_MS_MAX 50
 

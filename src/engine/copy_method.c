@@ -7,7 +7,7 @@
  * (base/autotune.h), for each kind of operation and size class.
  *
  * Slots are filled with ordinary or non-temporal stores. The writer can measure only its own
- * side (copy_long in wire/shm.c). Where all ranks wait for each other, the operation's time
+ * side (copy_timed in wire/shm/shm.c). Where all ranks wait for each other, the operation's time
  * covers both sides, so both kinds of stores are tried, as for eager messages (eager_stores.c).
  * Example: an all-to-all of 1 MiB on a first-generation AMD EPYC. If the cores share a cache, it
  * takes 76 us with ordinary stores, 102 us with non-temporal stores, and 100 us with a single

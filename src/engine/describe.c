@@ -1,4 +1,6 @@
 /* Descriptions of operations for messages. */
+#include "engine/describe.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +9,6 @@
 #include "base/status.h"
 #include "engine/any.h"
 #include "engine/context.h"
-#include "engine/op.h"
-#include "engine/exec_actions.h"
 
 const char *tt_rank_text(const struct tt_engine *e, uint32_t rank, char out[TT_RANK_TEXT_BYTES])
 {
@@ -159,6 +159,20 @@ const char *tt_opdesc_differ_in(const struct tt_opdesc *a, const struct tt_opdes
     return ": their arrays of counts differ";
 }
 
+/* Describes an unmatched receive. call: "recv(4 bytes, type u32)". */
+static void describe_unmatched(const struct tt_op *op, const char *call, char *out, size_t cap)
+{
+    char name[TT_RANK_TEXT_BYTES];
+
+    if (tt_op_is_from_any(op))
+        snprintf(out, cap, "%s from any rank, tag %u: no rank has sent a message with this tag",
+                 call, op->conf.tag);
+    else
+        snprintf(out, cap, "%s from %s, tag %u, behind a receive from any rank with this tag", call,
+                 tt_rank_text(op->context->engine, op->context->ranks[op->conf.coll.root], name),
+                 op->conf.tag);
+}
+
 void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 {
     const struct tt_step *t = op->exposed && !op->unmatched ? tt_exec_at(&op->exec) : NULL;
@@ -168,7 +182,7 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
 
     tt_opdesc_print(&op->desc, what, sizeof what);
     if (op->unmatched) {
-        tt_any_describe(op, what, out, cap);
+        describe_unmatched(op, what, out, cap);
         return;
     }
     if (!op->exposed) {
@@ -190,27 +204,3 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap)
     snprintf(out, cap, "%s, %s, in %s, waiting for %s", what, tt_op_number(op, number), step, whom);
 }
 
-void tt_op_send_probe(struct tt_op *op)
-{
-    const uint32_t r = !op->exposed || op->oneself || op->unmatched ? UINT32_MAX
-                       : op->p2p                                    ? op->conf.coll.root
-                                                                    : tt_exec_waits_for(&op->exec);
-    const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);
-    struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
-    struct tt_probe_msg sizes = { 0 };
-    uint32_t bytes = 0;
-
-    if (!f || f->probe_sent || f->cp->peer->state != TT_PEER_UP ||
-        (!f->probe_received && f->cp->probes >= TT_PROBES_MAX))
-        return;
-    if (op->conf.coll.kind == TT_ALLTOALLV && !op->conf.coll.stretches) {
-        sizes.sends = op->conf.coll.send_bytes[r];
-        sizes.expects = op->conf.coll.recv_bytes[r];
-        bytes = sizeof sizes;
-    }
-    f->probe_sent = tt_op_send_cell(op, f, TT_CELL_PROBE, 0, &sizes, bytes);
-    f->cp->probes += f->probe_sent;
-    if (f->probe_sent && op->desc.kind == TT_SEND)
-        /* without credit; the receiver also switches to streams, and sends a CTS */
-        tt_op_choose_nontemporal(op);
-}

@@ -4,9 +4,10 @@
 
 #include "base/status.h"
 #include "engine/context.h"
+#include "engine/context_fail.h"
 #include "engine/exec_actions.h"
 #include "engine/op_trace.h"
-#include "engine/progress.h"
+#include "engine/progress_lock.h"
 #include "engine/quantized.h"
 
 /* polls of a mailbox before the call joins the waiting operations */
@@ -203,7 +204,7 @@ static bool await_mail(struct tt_op *op, struct tt_exec_step *t, struct tt_mail 
     while (!tt_mail_waits(m) && copy_meanwhile(op))
         ;
     if (!await_any(op->context->engine, m, f->cp->peer->wire, op->loan == TT_LOAN_NONE,
-                   op->record ? &op->last_tick : NULL) ||
+                   TT_OPLOG_COMPILED && op->record ? &op->last_tick : NULL) ||
         tt_mail_next(m, mail) || !is_mail_of_wait(op, t, mail))
         return false;
     f->cp->eager_out -= mail->credits < f->cp->eager_out ? mail->credits : f->cp->eager_out;

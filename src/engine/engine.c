@@ -12,15 +12,17 @@
 #include "base/param.h"
 #include "base/prng.h"
 #include "engine/context.h"
+#include "engine/connect.h"
 #include "engine/context_teardown.h"
 #include "engine/engines.h"
-#include "engine/op.h"
-#include "engine/op_trace.h"
+#include "engine/op_end.h"
+#include "engine/op_lists.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/state.h"
 #include "engine/nontemporal.h"
 #include "engine/failure.h"
+#include "trace/dump.h"
 #include "wire/registry.h"
 #include "wire/verbs/verbs_choice.h"
 
@@ -111,23 +113,6 @@ bool tt_op_is_inherited(const struct tt_op *op)
     return op->context && tt_engine_is_inherited(op->context->engine);
 }
 
-/* ---- peers ----------------------------------------------------------------------------------- */
-
-struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank)
-{
-    struct tt_peer *p = tt_peer_get(e, rank);
-
-    if (p)
-        return p;
-    p = tt_slab_take(&e->peer_slab);
-    if (!p || !tt_sparse_set(&e->peers, rank, p)) {
-        tt_fail(TUTTI_ERR_NOMEM, "out of memory for the state of peer rank %u", rank);
-        return NULL;            /* the slab frees the partial allocations */
-    }
-    p->rank = rank;
-    return p;
-}
-
 /* ---- life cycle ------------------------------------------------------------------------------ */
 
 static tutti_status copy_members(struct tt_engine *e, const uint64_t *members)
@@ -154,12 +139,14 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->forks = tt_forks();
     e->rank = conf->rank;
     e->nranks = conf->nranks;
-    e->first_here = UINT32_MAX;
+    e->cards.first_here = UINT32_MAX;
     e->host = tt_host_hash();
     e->stream_least = tt_nontemporal_least(0, 0, 0, 0);
     e->ops_cap = TT_OPS_MAX;
+    e->end_operations = tt_ops_fail;
     pthread_mutex_init(&e->waiting_lock, NULL);
     pthread_mutex_init(&e->trouble_lock, NULL);
+    tt_lane_board_init(&e->lane_board);
     e->peer_slab.bytes = sizeof(struct tt_peer);
     e->ops = calloc(e->ops_cap, sizeof *e->ops);
     if (!e->ops) {
@@ -171,8 +158,6 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
         st = tt_dump_start();
     if (!st)
         st = copy_members(e, conf->members);
-    if (!st)
-        st = tt_cards_init(&e->cards, e->nranks);
     if (!st)
         st = tt_progress_init(e);
     if (st)
@@ -212,12 +197,12 @@ void tt_engine_destroy(struct tt_engine *e)
     tt_oplog_leave(&e->oplog);
     while ((p = tt_sparse_next(&e->peers, &at)))
         tt_peer_free_ended(p);
+    tt_lane_board_fini(&e->lane_board);
     pthread_mutex_destroy(&e->trouble_lock);
     pthread_mutex_destroy(&e->waiting_lock);
     free(e->members);
     free(e->reports);
     free(e->ops);
-    tt_cards_fini(&e->cards);
     tt_sparse_fini(&e->peers);
     tt_slab_fini(&e->peer_slab);
     free(e->unusable);
@@ -239,13 +224,6 @@ uint64_t tt_engine_trace_id(const struct tt_engine *e)
     return e->trace_id;
 }
 
-uint64_t tt_engine_trace_hash(const struct tt_engine *e, uint32_t context)
-{
-    const uint64_t hash = tt_mix64(e->trace_id + context);
-
-    return hash ? hash : 1;
-}
-
 tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes)
 {
     struct tt_writer w;
@@ -264,10 +242,29 @@ tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t 
         tt_write_bytes(&w, address.data, address.bytes);
     }
     if (w.bad)
-        return tt_fail(TUTTI_ERR_NOMEM, "the addresses of %u transports exceed %zu bytes",
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "cannot publish the addresses of %u transports: they exceed %zu bytes",
                        e->nwires, cap);
     *bytes = tt_writer_bytes(&w);
     return TUTTI_OK;
+}
+
+void tt_engine_set_host(struct tt_engine *e, uint64_t host)
+{
+    e->host = host;
+}
+
+void tt_engine_set_cards(struct tt_engine *e, const struct tt_engine_cards *cards)
+{
+    e->cards = *cards;
+}
+
+void tt_engine_card_set_host(uint8_t *card, size_t bytes, uint64_t host)
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, card, bytes);
+    tt_write_u64(&w, host);
 }
 
 /* Reads the beginning of a card: the host and the preferred wire. */
@@ -285,62 +282,6 @@ static uint64_t card_host(const void *card, size_t bytes, char wire[16])
     return host;
 }
 
-/* Zeroes the address of shared memory on another host. It is unused here, and zeros compress
- * well. */
-static void clear_shm_address(const struct tt_engine *e, uint8_t *card, size_t bytes)
-{
-    struct tt_reader r;
-
-    tt_reader_init(&r, card, bytes);
-    if (tt_read_u64(&r) == e->host)
-        return;
-    for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
-        char name[16];
-        uint16_t length;
-
-        tt_read_string(&r, name, sizeof name);
-        length = tt_read_u16(&r);
-        if (r.bad || length > r.end - r.at)
-            return;
-        if (strcmp(name, "shm") == 0)
-            memset(card + (r.at - card), 0, length);
-        r.at += length;
-    }
-}
-
-void tt_engine_set_host(struct tt_engine *e, uint64_t host)
-{
-    e->host = host;
-}
-
-tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host,
-                                const void *card, size_t bytes)
-{
-    uint8_t kept[TT_ENGINE_CARD_BYTES];
-    struct tt_writer w;
-    char wire[16];
-    tutti_status st;
-
-    if (bytes > TT_ENGINE_CARD_BYTES)
-        return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "protocol error: address record of rank %u has %zu bytes: the maximum is %u",
-                       rank, bytes, TT_ENGINE_CARD_BYTES);
-    memcpy(kept, card, bytes);
-    if (host) {
-        tt_writer_init(&w, kept, bytes);
-        tt_write_u64(&w, *host);
-    }
-    clear_shm_address(e, kept, bytes);
-    st = tt_cards_put(&e->cards, rank, kept, bytes);
-    if (st)
-        return st;
-    if (card_host(kept, bytes, wire) == e->host) {
-        e->local_ranks++;
-        e->first_here = rank < e->first_here ? rank : e->first_here;
-    }
-    return TUTTI_OK;
-}
-
 bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n)
 {
     uint64_t first = 0;
@@ -348,7 +289,7 @@ bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint3
     for (uint32_t i = 0; i < n; i++) {
         uint8_t card[TT_ENGINE_CARD_BYTES];
         char wire[16];
-        const uint64_t host = card_host(card, tt_cards_get(&e->cards, ranks[i], card), wire);
+        const uint64_t host = card_host(card, tt_engine_read_card(e, ranks[i], card), wire);
 
         if (i == 0)
             first = host;
@@ -368,7 +309,7 @@ static const char *expected_wire(const struct tt_engine *e, uint32_t peer)
     uint16_t bytes;
     bool local;
 
-    tt_reader_init(&r, card, tt_cards_get(&e->cards, peer, card));
+    tt_reader_init(&r, card, tt_engine_read_card(e, peer, card));
     local = tt_read_u64(&r) == e->host;
     for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
         tt_read_string(&r, name, sizeof name);
@@ -397,22 +338,6 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
     return expected_wire(e, peer);
 }
 
-uint32_t tt_engine_local_ranks(const struct tt_engine *e)
-{
-    return e->local_ranks;
-}
-
-uint32_t tt_engine_links(struct tt_engine *e)
-{
-    uint32_t n = 0;
-
-    tt_progress_lock(e);
-    for (const struct tt_peer *p = e->up; p; p = p->next_up)
-        n++;
-    tt_progress_unlock(e);
-    return n;
-}
-
 void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job,
                                struct tt_layout *other)
 {
@@ -437,38 +362,6 @@ void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hook
     tt_progress_lock(e);
     e->hooks = *hooks;
     tt_progress_unlock(e);
-}
-
-/* Returns entry i of the operations in progress, followed by the failed ones. The caller holds
- * waiting_lock. */
-static const struct tt_waiting *waiting_at(const struct tt_engine *e, uint32_t i)
-{
-    return i < e->nwaiting ? &e->waiting[i] : &e->failed[i - e->nwaiting];
-}
-
-/* Ranks have deadlines at about the same time. One that has just failed is often in its next
- * operation when others query it, which says nothing about the operation that delayed them. */
-#define FAILED_NS (2 * TT_SECOND)
-
-uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op,
-                              struct tt_waiting out[TT_WAITINGS])
-{
-    uint32_t first = UINT32_MAX, n = 0, total;
-    bool recent;
-
-    pthread_mutex_lock(&e->waiting_lock);
-    recent = e->nfailed && tt_now_ns() - e->failed_ns < FAILED_NS;
-    total = e->nwaiting + (e->failed_is_past && !recent ? 0 : e->nfailed);
-    for (uint32_t i = 0; i < total && first == UINT32_MAX; i++)
-        if (waiting_at(e, i)->context == context && waiting_at(e, i)->op == op)
-            first = i;
-    if (first != UINT32_MAX)
-        out[n++] = *waiting_at(e, first);
-    for (uint32_t i = 0; i < total && n < TT_WAITINGS; i++)
-        if (i != first && !(recent && waiting_at(e, i)->late))
-            out[n++] = *waiting_at(e, i);
-    pthread_mutex_unlock(&e->waiting_lock);
-    return n;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -496,7 +389,7 @@ tutti_status tt_engine_declare_device(struct tt_engine *e, void *mem, size_t byt
     if (caps & TT_WIRE_CAP_DEVICE)
         return tt_registry_add_device(mem, bytes, what);
     return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                   "device memory requires an RDMA transport, but this job uses %s (set "
+                   "device memory requires an RDMA transport: this job uses %s (set "
                    "TUTTI_WIRES=verbs or ofi)",
                    names);
 }

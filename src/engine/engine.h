@@ -2,7 +2,7 @@
  * Interface for comm.
  *
  * Threads: any thread may make the calls below. The engine's state is accessed only under the
- * progress lock (progress.h), which a blocking caller takes itself. */
+ * progress lock (progress_lock.h), which a blocking caller takes itself. */
 #ifndef TT_ENGINE_ENGINE_H
 #define TT_ENGINE_ENGINE_H
 
@@ -74,14 +74,28 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
 void tt_engine_destroy(struct tt_engine *e);
 /* Writes this rank's card into card[cap]: its host and the addresses of its wires. */
 tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes);
-/* Replaces the inferred host number (tt_host_hash) by a verified one. Call before the first
- * tt_engine_add_card. */
+/* Replaces the inferred host number (tt_host_hash) by a verified one. Call before
+ * tt_engine_start. */
 void tt_engine_set_host(struct tt_engine *e, uint64_t host);
-/* Adds the card of `rank`; copied. `host` replaces the host number in the card; NULL keeps it.
- * Call for all ranks before tt_engine_start. The number of ranks on this host determines how
- * waiters wait. */
-tutti_status tt_engine_add_card(struct tt_engine *e, uint32_t rank, const uint64_t *host,
-                                const void *card, size_t bytes);
+
+#define TT_ENGINE_CARD_BYTES 1024u      /* maximum size of a card */
+
+/* The cards of all ranks, which the engine reads at the first use of a peer. */
+struct tt_engine_cards {
+    /* Copies the card of `rank` to card[TT_ENGINE_CARD_BYTES]. Returns its size, or 0 if there is
+     * none. Any thread, with or without the progress lock. */
+    size_t (*read)(void *arg, uint32_t rank, uint8_t *card);
+    void *arg;                  /* outlives the engine */
+    uint32_t nlocal;            /* ranks on this host: determines how waiters wait */
+    uint32_t first_here;        /* lowest rank of this host */
+};
+
+/* Call before the first context is opened. */
+void tt_engine_set_cards(struct tt_engine *e, const struct tt_engine_cards *cards);
+/* Replaces the host in card[bytes]. */
+void tt_engine_card_set_host(uint8_t *card, size_t bytes, uint64_t host);
+/* Zeroes the parts of a card that this rank does not use, so that it compresses well. */
+void tt_engine_trim_card(const struct tt_engine *e, uint8_t *card, size_t bytes);
 /* Sets the secret[16] of the job, which authenticates connections between ranks; copied. Call
  * before tt_engine_start. */
 void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
@@ -119,13 +133,9 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
 /* Returns whether all of ranks[n] (job ranks) share a host and its shared memory. The result is
  * the same on every rank. */
 bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n);
-/* Returns the number of ranks of the job on this host. */
-uint32_t tt_engine_local_ranks(const struct tt_engine *e);
 /* Returns the number of processors that the ranks of this host share, as visible to this process
  * alone. Any thread. */
 uint32_t tt_engine_cores(void);
-/* Returns the number of established links. Connections are made on first use only. */
-uint32_t tt_engine_links(struct tt_engine *e);
 /* Adds the memory of the engine, its wires and the context c by purpose (base/memory.h), and
  * sets m->connected. */
 void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_memory *m);
@@ -371,8 +381,7 @@ bool tt_op_is_inherited(const struct tt_op *op);
 bool tt_op_test(struct tt_op *op);
 /* Waits until the operation is over. */
 void tt_op_wait(struct tt_op *op);
-/* Waits until the operation is over, or until due_ns, which a sleeping thread may notice 50 ms
- * late. Returns whether it is over. */
+/* Waits until the operation is over, or until due_ns. Returns whether it is over. */
 bool tt_op_wait_until(struct tt_op *op, uint64_t due_ns);
 /* Calls notify(arg) when the operation is over, in the thread that ends it, under the progress
  * lock. If it is already over, calls it at once, without the lock. Returns false if a callback

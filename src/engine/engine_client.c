@@ -2,7 +2,9 @@
 
 #include <sched.h>
 
+#include "engine/connect.h"
 #include "engine/op_trace.h"
+#include "engine/peers.h"
 #include "engine/progress.h"
 #include "engine/failure.h"
 

@@ -72,7 +72,7 @@ void tt_engine_client_until(struct tt_engine *e, bool (*attempt)(void *arg), voi
  * Threads that wait like this do not wake each other. */
 void tt_engine_client_wait(struct tt_engine *e, bool (*is_over)(void *arg), void *arg);
 /* Called by `attempt` and `is_over` each time: the wait ends at deadline_ns at the latest, so no
- * thread sleeps longer. */
+ * thread sleeps longer. Any thread, with or without the lock. */
 void tt_engine_client_due(struct tt_engine *e, uint64_t deadline_ns);
 /* Makes some progress, if no other thread does. The caller must not hold the progress lock. */
 void tt_engine_client_progress(struct tt_engine *e);

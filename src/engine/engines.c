@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "engine/engine_client.h"
 #include "engine/op_trace.h"
-#include "engine/progress.h"
+#include "engine/progress_lock.h"
 #include "engine/quantized.h"
 #include "engine/state.h"
 

@@ -7,9 +7,11 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "engine/connect.h"
 #include "engine/context.h"
+#include "engine/context_fail.h"
 #include "engine/op_trace.h"
-#include "engine/progress.h"
+#include "engine/peers.h"
 #include "engine/quantized.h"
 #include "wire/registry.h"
 
@@ -308,9 +310,11 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
     const struct tt_coll *c = &op->conf.coll;
     char why[TT_ERROR_BYTES];
     tutti_status st;
+    uint64_t began;
 
     if (r->made)
         return TUTTI_OK;
+    began = tt_tick_now();
     st = stage_of(op) ? registry_admits(op, w)
                       : tt_fail(TUTTI_ERR_NOMEM, "out of memory for the buffers of an operation");
     if (!st && op->conf.src && tt_coll_src_bytes(c))
@@ -328,6 +332,9 @@ static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
         return st;
     }
     r->made = true;
+    began = tt_tick_now() - began;
+    op->stages.of[TT_STAGE_REGISTER] += began;
+    op->stages.nested += began;
     e->nregistered[tt_op_wire_index(e, w)]++;
     return TUTTI_OK;
 }
@@ -393,22 +400,6 @@ static int take_handle(struct tt_peer *p, const struct tt_op *op, const struct t
             return (int)(i * 64 + b);
         }
     return -1;
-}
-
-void tt_peer_free_handle(struct tt_peer *p, int handle)
-{
-    p->handles->used[handle / 64] &= ~(1ull << (handle % 64));
-    p->handles->nused--;
-    p->handles->gen[handle]++;
-}
-
-uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w)
-{
-    uint32_t i = 0;
-
-    while (e->wire[i] != w)
-        i++;
-    return i;
 }
 
 /* Returns the region that the application allocated for the final buffer here, or NULL. */
@@ -739,6 +730,7 @@ static bool perform_put(struct tt_op *op, const struct tt_action *a)
     }
     if (a->a.kind == TT_AT_REMOTE) {
         d.bytes = 0;
+        d.operand = a->bytes;
     } else if (place_is_strided(&a->a)) {
         if (!put_gathered(op, a, d))
             return false;

@@ -1,8 +1,8 @@
-/* Execution of actions (see op.h). The caller holds the progress lock. */
+/* Execution of actions. The caller holds the progress lock. */
 #ifndef TT_ENGINE_EXEC_ACTIONS_H
 #define TT_ENGINE_EXEC_ACTIONS_H
 
-#include "engine/op.h"
+#include "engine/state.h"
 
 /* If ranks are oversubscribed, messages of at least this size between non-shared memory are
  * fetched by their receiver in one copy. */
@@ -10,6 +10,8 @@
 
 /* Performs one action, and updates the executor. False: not possible now. */
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
+/* A put of this rank is locally complete. */
+void tt_op_sent(struct tt_engine *e, uint64_t cookie);
 /* Sends what wires have delayed for further puts (tt_wire.together). */
 void tt_ops_send_off(struct tt_engine *e);
 /* Runs a straight-line program as far as possible. Returns whether it advanced. */
@@ -71,7 +73,5 @@ void tt_op_take_back_puts(struct tt_op *op);
 void tt_op_drop_regions(struct tt_op *op, bool settled);
 /* Returns whether the operation itself has registered this region, and will deregister it. */
 bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r);
-void tt_peer_free_handle(struct tt_peer *p, int handle);
-uint32_t tt_op_wire_index(const struct tt_engine *e, const struct tt_wire *w);
 
 #endif

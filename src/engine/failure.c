@@ -9,10 +9,14 @@
 #include "base/clock.h"
 #include "engine/any.h"
 #include "engine/context.h"
-#include "engine/context_teardown.h"
+#include "engine/context_fail.h"
+#include "engine/describe.h"
+#include "engine/losses.h"
 #include "engine/op.h"
 #include "engine/op_trace.h"
-#include "engine/progress.h"
+#include "engine/probe.h"
+#include "engine/progress_lock.h"
+#include "engine/waits.h"
 
 /* A report from another thread. */
 struct tt_failure {
@@ -23,147 +27,6 @@ struct tt_failure {
     tutti_status status;
     char sentence[TT_ERROR_BYTES];
 };
-
-static bool has_member(const struct tt_context *c, uint32_t rank)
-{
-    for (uint32_t i = 0; i < c->nranks; i++)
-        if (c->ranks[i] == rank)
-            return true;
-    return false;
-}
-
-/* ---- failure reports ------------------------------------------------------------------------- */
-
-/* The failed operations no longer block this rank. They are still reported for some time. */
-static void end_failed_ones(struct tt_engine *e)
-{
-    pthread_mutex_lock(&e->waiting_lock);
-    e->failed_is_past = true;
-    pthread_mutex_unlock(&e->waiting_lock);
-}
-
-static void keep_failed(struct tt_engine *e, const struct tt_waiting *w)
-{
-    pthread_mutex_lock(&e->waiting_lock);
-    if (e->failed_is_past)
-        e->nfailed = 0;
-    e->failed_is_past = false;
-    e->failed_ns = tt_now_ns();
-    if (e->nfailed == TT_WAITINGS)
-        memmove(e->failed, e->failed + 1, --e->nfailed * sizeof *e->failed);
-    e->failed[e->nfailed++] = *w;
-    pthread_mutex_unlock(&e->waiting_lock);
-    e->failed_starts = e->starts;
-    e->failed_ndirect = e->ndirect;
-}
-
-static bool has_failed_in(const struct tt_engine *e, uint32_t context)
-{
-    for (uint32_t i = 0; i < e->nfailed && !e->failed_is_past; i++)
-        if (e->failed[i].context == context)
-            return true;
-    return false;
-}
-
-/* The waited-for rank is recorded only for timeouts and losses: other failures have a different
- * cause. */
-void tt_op_has_failed(const struct tt_op *op, tutti_status status)
-{
-    struct tt_engine *e = op->context->engine;
-    struct tt_waiting w = { .context = op->context->id,
-                            .rank = UINT32_MAX,
-                            .op = op->p2p ? UINT64_MAX : op->seq,
-                            .ended = true };
-
-    if (status == TUTTI_ERR_TIMEOUT || status == TUTTI_ERR_PEER_LOST)
-        w.rank = tt_op_waits_for(op);
-    if (w.rank != UINT32_MAX || !has_failed_in(e, w.context))
-        keep_failed(e, &w);
-}
-
-static bool began_after_failure(const struct tt_engine *e, const struct tt_op *op)
-{
-    return e->nfailed && (int32_t)(op->started - e->failed_starts) > 0;
-}
-
-void tt_op_has_succeeded(const struct tt_op *op)
-{
-    struct tt_engine *e = op->context->engine;
-
-    if (!e->failed_is_past && began_after_failure(e, op))
-        end_failed_ones(e);
-}
-
-void tt_context_has_refused(const struct tt_context *c)
-{
-    if (!has_failed_in(c->engine, c->id))
-        keep_failed(c->engine,
-                    &(struct tt_waiting){
-                        .context = c->id, .rank = c->failed_by, .op = UINT64_MAX, .ended = true });
-}
-
-/* Returns the last failure that a rank reported, or NULL. */
-static const char *report_of(const struct tt_engine *e, uint32_t rank)
-{
-    for (uint32_t i = 0; i < e->nreports && i < TT_REPORTS; i++)
-        if (e->reports[i].rank == rank)
-            return e->reports[i].sentence;
-    return NULL;
-}
-
-static void keep_report(struct tt_engine *e, uint32_t rank, const char *sentence)
-{
-    struct tt_report *r = NULL;
-
-    if (rank == UINT32_MAX)
-        return;
-    if (!e->reports)
-        e->reports = calloc(TT_REPORTS, sizeof *e->reports);
-    if (!e->reports)
-        return;
-    for (uint32_t i = 0; i < e->nreports && i < TT_REPORTS && !r; i++)
-        if (e->reports[i].rank == rank)
-            r = &e->reports[i];
-    if (!r)
-        r = &e->reports[e->nreports++ % TT_REPORTS];
-    r->rank = rank;
-    snprintf(r->sentence, sizeof r->sentence, "%s", sentence);
-}
-
-#define REPORT_TEXT_BYTES 400
-
-/* Prints "; it had reported: ...", or "". */
-static const char *report_text(const struct tt_engine *e, uint32_t rank,
-                               char out[REPORT_TEXT_BYTES])
-{
-    const char *report = report_of(e, rank);
-
-    if (report)
-        snprintf(out, REPORT_TEXT_BYTES, "; it had reported: %.*s", REPORT_TEXT_BYTES - 30, report);
-    else
-        out[0] = 0;
-    return out;
-}
-
-/* ---- losses ---- */
-
-void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
-{
-    struct tt_peer *p = tt_peer_of(e, rank);
-    char who[TT_RANK_TEXT_BYTES], why[TT_ERROR_BYTES], report[REPORT_TEXT_BYTES];
-
-    if (p && p->state == TT_PEER_LOST)
-        return;
-    if (p)
-        p->state = TT_PEER_LOST;
-    snprintf(why, sizeof why, "%s was lost: %.*s%s", tt_rank_text(e, rank, who),
-             TT_ERROR_BYTES - REPORT_TEXT_BYTES - 60, how, report_text(e, rank, report));
-    for (struct tt_context *c = e->contexts, *next; c; c = next) {
-        next = c->next;
-        if (has_member(c, rank))
-            tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
-    }
-}
 
 #define LEFT_GRACE_NS (250 * TT_MS)
 /* time before a deadline: enough to follow a chain of waiting ranks to one that does not respond */
@@ -185,6 +48,22 @@ bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p)
     return atomic_load(&e->ntrouble) == e->trouble_seen;
 }
 
+/* Returns whether all other ranks have closed the communicator. Then no message can arrive. */
+static bool all_have_closed(const struct tt_op *op)
+{
+    const struct tt_context *c = op->context;
+
+    if (!op->unmatched || !tt_op_is_from_any(op) || c->nranks == 1)
+        return false;
+    for (uint32_t i = 0; i < c->nranks; i++) {
+        const struct tt_peer *p = i == c->rank ? NULL : tt_peer_get(c->engine, c->ranks[i]);
+
+        if (i != c->rank && (!p || !tt_peer_is_gone(c->engine, p)))
+            return false;
+    }
+    return true;
+}
+
 /* Fails the operations that wait for a rank that has left; the others continue. */
 static void check_left(struct tt_engine *e)
 {
@@ -193,9 +72,10 @@ static void check_left(struct tt_engine *e)
         for (const struct tt_op *op = c->active; op; op = op->next) {
             const uint32_t r = tt_op_waits_for(op);
             const struct tt_peer *p = r == UINT32_MAX ? NULL : tt_peer_get(e, r);
-            char who[TT_RANK_TEXT_BYTES], why[128 + REPORT_TEXT_BYTES], told[REPORT_TEXT_BYTES];
+            char who[TT_RANK_TEXT_BYTES], why[128 + TT_REPORT_TEXT_BYTES],
+                told[TT_REPORT_TEXT_BYTES];
 
-            if (tt_any_all_closed(op)) {
+            if (all_have_closed(op)) {
                 tt_context_fail_here(c, TUTTI_ERR_PEER_LOST,
                                      "all other ranks have closed the communicator, but a receive "
                                      "from any rank is pending",
@@ -206,17 +86,11 @@ static void check_left(struct tt_engine *e)
                 continue;
             snprintf(why, sizeof why,
                      "%s has closed its communicator, but an operation still waits for it%s",
-                     tt_rank_text(e, r, who), report_text(e, r, told));
+                     tt_rank_text(e, r, who), tt_report_text(e, r, told));
             tt_context_fail_here(c, TUTTI_ERR_PEER_LOST, why, true);
             break;
         }
     }
-}
-
-void tt_peer_left(struct tt_engine *e, struct tt_peer *p)
-{
-    p->left_ns = tt_now_ns();       /* tt_check_deadlines handles the rest */
-    tt_peer_has_left(e, p);
 }
 
 static void queue_report(struct tt_engine *e, bool is_context, uint32_t from, uint32_t id,
@@ -292,7 +166,7 @@ void tt_take_failures(struct tt_engine *e)
         if (t->is_context) {
             struct tt_context *c = tt_context_find(e, t->id);
 
-            keep_report(e, t->from, t->sentence);
+            tt_report_keep(e, t->from, t->sentence);
             if (c && !atomic_load(&c->status))
                 c->failed_by = t->from;
             if (c)              /* else this rank is not a member, or has closed it */
@@ -314,8 +188,10 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
         if (atomic_load(&c->status) == TUTTI_OK) { /* logged once, by the caller */
-            ends_some |= c->active || c->waiting;
-            tt_context_trace_failure(c, status, sentence);
+            if (c->active || c->waiting) {      /* else a view ends in order: no failure to show */
+                ends_some = true;
+                tt_context_trace_failure(c, status, sentence);
+            }
             c->why = strdup(sentence);
             atomic_store(&c->status, (int)status);
         }
@@ -358,14 +234,14 @@ static enum tt_blame find_blamed(struct tt_engine *e, const struct tt_op *op, st
     return e->hooks.blame(e->hooks.arg, w, op->deadline_ns, out);
 }
 
-#define BLAME_TEXT_BYTES (REPORT_TEXT_BYTES + 160)
+#define BLAME_TEXT_BYTES (TT_REPORT_TEXT_BYTES + 160)
 
 /* Prints the state of other ranks, if all queried ranks respond: a rank in no operation, a rank
  * that failed and is gone, or else the rank that the waited-for rank waits for. */
 static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct tt_blamed *b,
                          char out[BLAME_TEXT_BYTES])
 {
-    char who[TT_RANK_TEXT_BYTES], whom[TT_RANK_TEXT_BYTES], report[REPORT_TEXT_BYTES];
+    char who[TT_RANK_TEXT_BYTES], whom[TT_RANK_TEXT_BYTES], report[TT_REPORT_TEXT_BYTES];
 
     out[0] = 0;
     if (b->idle != UINT32_MAX) {
@@ -373,7 +249,7 @@ static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct t
                  tt_rank_text(e, b->idle, who));
     } else if (b->gone != UINT32_MAX) {
         snprintf(out, BLAME_TEXT_BYTES, "; %s no longer responds%s", tt_rank_text(e, b->gone, who),
-                 report_text(e, b->gone, report));
+                 tt_report_text(e, b->gone, report));
     } else if (b->next_ended && b->next == UINT32_MAX) {
         snprintf(out, BLAME_TEXT_BYTES, "; the last call of %s failed",
                  tt_rank_text(e, waits_for, who));
@@ -490,35 +366,6 @@ static bool check_op(struct tt_engine *e, struct tt_op *op)
     return true;
 }
 
-/* Publishes what the operations wait for: the response to a query. For operations that cannot
- * begin yet, only one entry per context. */
-static void publish_waiting(struct tt_engine *e)
-{
-    struct tt_waiting now[TT_WAITINGS_KEPT];
-    uint32_t n = 0;
-
-    for (const struct tt_context *c = e->contexts; c; c = c->next) {
-        for (const struct tt_op *op = c->active; op && n < TT_WAITINGS_KEPT; op = op->next)
-            now[n++] = (struct tt_waiting){ .context = c->id,
-                                            .rank = tt_op_waits_for(op),
-                                            .op = op->p2p ? UINT64_MAX : op->seq,
-                                            .late = began_after_failure(e, op) };
-        if (!c->active && c->waiting && n < TT_WAITINGS_KEPT)
-            now[n++] = (struct tt_waiting){ .context = c->id,
-                                            .rank = UINT32_MAX,
-                                            .op = c->waiting->seq,
-                                            .late = began_after_failure(e, c->waiting) };
-    }
-    if (e->nfailed && !e->failed_is_past && e->ndirect != e->failed_ndirect)
-        end_failed_ones(e);     /* direct calls have succeeded since */
-    if (!n && !e->nwaiting)
-        return;
-    pthread_mutex_lock(&e->waiting_lock);
-    memcpy(e->waiting, now, n * sizeof *now);
-    e->nwaiting = n;
-    pthread_mutex_unlock(&e->waiting_lock);
-}
-
 static uint64_t cpu_ns(void)
 {
     struct timespec ts;
@@ -556,7 +403,7 @@ void tt_check_deadlines(struct tt_engine *e)
 {
     extend_after_stop(e);
     check_left(e);
-    publish_waiting(e);
+    tt_waits_publish(e);
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         bool going = true;
 

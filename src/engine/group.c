@@ -1,46 +1,13 @@
-#include "engine/group.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "engine/context.h"
+#include "engine/calls.h"
+#include "engine/context_fail.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/requests.h"
 #include "trace/dump.h"
-
-/* All members are over. The group gets the status of the first failed member, by index. */
-static void group_end(struct tt_op *group)
-{
-    tutti_status st = TUTTI_OK;
-
-    for (size_t i = 0; i < group->nmembers && !st; i++) {
-        st = (tutti_status)atomic_load_explicit(&group->members[i]->status, memory_order_relaxed);
-        if (st)
-            tt_op_set_why(group, group->members[i]->why);
-    }
-    tt_request_complete(group, st);
-}
-
-void tt_group_member_over(struct tt_op *member)
-{
-    struct tt_op *group = member->group;
-
-    member->group = NULL;
-    if (--group->nmembers_running == 0)
-        group_end(group);
-}
-
-struct tt_op **tt_group_take_members(struct tt_op *group, size_t *n)
-{
-    struct tt_op **members = group->members;
-
-    *n = group->nmembers;
-    group->members = NULL;
-    group->nmembers = 0;
-    return members;
-}
 
 /* Links the members in progress to their group. */
 static void group_join(struct tt_op *group)
@@ -54,7 +21,7 @@ static void group_join(struct tt_op *group)
         group->nmembers_running++;
     }
     if (group->nmembers_running == 0)
-        group_end(group);
+        tt_group_end(group);
 }
 
 /* Fails the context, because peers depend on the members that have begun, and these cannot be

@@ -202,6 +202,7 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
         .signal_key = &m->theirs,
         .signal_offset = at,
         .signal_value = cell->state,
+        .operand = bytes,
     };
     uint32_t here = 0;          /* payload bytes in the cell's line */
 

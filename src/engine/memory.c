@@ -1,7 +1,7 @@
 /* Memory use of the engine by purpose. The caller holds the progress lock. */
 #include "base/memory.h"
 
-#include "engine/progress.h"
+#include "engine/progress_lock.h"
 #include "engine/state.h"
 
 uint64_t tt_op_bytes(const struct tt_op *op)
@@ -72,9 +72,6 @@ void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_mem
         { .purpose = "engine",
           .shared = 1,
           .fixed_bytes = sizeof *e + e->ops_cap * sizeof(struct tt_op *) },
-        { .purpose = "engine: addresses of ranks",
-          .shared = 1,
-          .rank_bytes = tt_cards_bytes(&e->cards) },
         { .purpose = "engine: peers", .shared = 1 },
         { .purpose = "engine: operations that are kept", .shared = 1 },
         { .purpose = "engine: landing memory", .shared = 1 },
@@ -82,12 +79,12 @@ void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_mem
 
     tt_progress_lock(e);
     parts[0].peer_bytes = context_peers_bytes(c);
-    parts[3].peer_bytes = peers_bytes(e);
-    parts[4].fixed_bytes = free_ops_bytes(e);
+    parts[2].peer_bytes = peers_bytes(e);
+    parts[3].fixed_bytes = free_ops_bytes(e);
     for (const struct tt_unexpected_block *b = e->free_unexpected; b; b = b->next)
-        parts[3].fixed_bytes += block_bytes(b);
+        parts[2].fixed_bytes += block_bytes(b);
     for (uint32_t i = 0; i < e->nwires; i++)
-        parts[5].fixed_bytes += tt_bounce_pool_bytes(e->pool[i]);
+        parts[4].fixed_bytes += tt_bounce_pool_bytes(e->pool[i]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         tt_memory_add(m, &parts[i]);
     for (uint32_t i = 0; i < e->nwires; i++)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "algo/algos.h"
-#include "engine/context.h"
-#include "engine/op.h"
+#include "base/prng.h"
+#include "engine/describe.h"
 #include "trace/comms.h"
 
 _Static_assert((int)TT_OPLOG_SEND == (int)TT_SEND && (int)TT_OPLOG_RECV == (int)TT_RECV &&
@@ -55,9 +55,7 @@ void tt_op_trace_describe(struct tt_op *op)
 {
     const struct tt_coll *c = &op->conf.coll;
     const uint8_t kind = (uint8_t)op->desc.kind;
-    struct tt_oplog_call *t = &op->trace;
-
-    *t = (struct tt_oplog_call){
+    struct tt_oplog_call t = {
         .count = op->conf.count,
         .peer = TT_OPLOG_NONE,
         .tag = TT_OPLOG_NONE,
@@ -69,30 +67,43 @@ void tt_op_trace_describe(struct tt_op *op)
         .flags = tt_coll_reduces((enum tt_coll_kind)kind) ? TT_OPLOG_REDUCES : 0,
     };
     if (op->p2p) {
-        t->peer = trace_peer(op);
-        t->tag = op->conf.tag;
-        t->flags |= TT_OPLOG_IS_BYTES;
+        t.peer = trace_peer(op);
+        t.tag = op->conf.tag;
+        t.flags |= TT_OPLOG_IS_BYTES;
     } else if (trace_is_rooted(kind)) {
-        t->peer = c->root;
-        t->flags |= TT_OPLOG_ROOTED;
+        t.peer = c->root;
+        t.flags |= TT_OPLOG_ROOTED;
     }
     if (c->send_bytes || c->recv_bytes) {
         /* in two parts, the lengths are known only later */
-        t->count = op->conf.parts ? 0 : variable_bytes(c);
-        t->flags |= TT_OPLOG_IS_BYTES;
+        t.count = op->conf.parts ? 0 : variable_bytes(c);
+        t.flags |= TT_OPLOG_IS_BYTES;
     }
+    op->trace = tt_oplog_pack(&t);
 }
 
+static __attribute__((noinline)) void trace_write_any(struct tt_op *op, bool started)
+{
+    if (op->p2p)                /* the tag may differ between calls */
+        op->trace.peer = tt_oplog_word_peer((uint32_t)(op->trace.peer >> 32), op->conf.tag);
+    op->called_tick = op->last_tick = tt_tick_now();
+    op->record = tt_oplog_begin_again(&op->context->engine->oplog, &op->trace, tt_op_trace_seq(op),
+                                      started, op->called_tick);
+}
+
+/* Without calls in the usual case, so that it saves no registers. */
 void tt_op_trace_write(struct tt_op *op, bool started)
 {
-    struct tt_oplog_call *t = &op->trace;
+    struct tt_oplog_writer *w = &op->context->engine->oplog;
+    uint64_t now;
 
-    t->seq = tt_op_trace_seq(op);
-    if (op->p2p)
-        t->tag = op->conf.tag;
-    t->flags = (uint8_t)(started ? t->flags | TT_OPLOG_STARTED : t->flags & ~TT_OPLOG_STARTED);
-    op->called_tick = op->last_tick = tt_tick_now();
-    op->record = tt_oplog_begin_at(&op->context->engine->oplog, t, op->called_tick);
+    if (__builtin_expect(op->p2p || !started || !tt_tick_is_counter || !tt_oplog_is_simple(w), 0)) {
+        trace_write_any(op, started);
+        return;
+    }
+    now = tt_tick_read_counter();
+    op->called_tick = op->last_tick = now;
+    op->record = tt_oplog_block_write(w, &op->trace, op->seq, true, now, tt_note_current());
 }
 
 void tt_op_trace_matched(struct tt_op *op)
@@ -107,6 +118,13 @@ static const char *trace_algo_name(uint8_t algo)
 }
 
 /* ---- communicators --------------------------------------------------------------------------- */
+
+uint64_t tt_engine_trace_hash(const struct tt_engine *e, uint32_t context)
+{
+    const uint64_t hash = tt_mix64(e->trace_id + context);
+
+    return hash ? hash : 1;
+}
 
 void tt_context_trace_open(struct tt_context *c)
 {
@@ -140,12 +158,16 @@ static void mark_time(uint64_t *first, uint64_t *last)
 
 void tt_op_trace_sent(struct tt_flow *f, uint64_t bytes)
 {
+    if (!TT_OPLOG_COMPILED)
+        return;
     f->trace.sent += bytes;
     mark_time(&f->trace.first_out, &f->trace.last_out);
 }
 
 void tt_op_trace_received(struct tt_flow *f, uint64_t bytes)
 {
+    if (!TT_OPLOG_COMPILED)
+        return;
     f->trace.received += bytes;
     mark_time(&f->trace.first_in, &f->trace.last_in);
 }
@@ -196,6 +218,31 @@ static void add_flows(struct tt_dump_state *s, const struct tt_op *op)
     }
 }
 
+/* Returns whether a message of the operation has arrived from a peer, which has started it then. */
+static bool has_message_of(const struct tt_op *op, int peer)
+{
+    const struct tt_exec *x = &op->exec;
+    const struct tt_flow *f = &op->flow[peer];
+
+    if (f->cp && (f->ready || f->probe_received || (!x->straight && f->trace.received)))
+        return true;
+    for (uint32_t n = x->straight ? 0 : x->head; n != x->tail; n++) {
+        const struct tt_exec_step *t = &x->step[n % TT_EXEC_STEPS];
+
+        if (t->peer == peer && t->s.opcode == TT_WAIT &&
+            (t->arrived || (x->straight && (n < x->head || t->over))))
+            return true;
+    }
+    return false;
+}
+
+static bool is_connected(const struct tt_op *op, uint32_t rank)
+{
+    const struct tt_peer *p = tt_peer_get(op->context->engine, op->context->ranks[rank]);
+
+    return p && p->state != TT_PEER_NONE && p->state != TT_PEER_CONNECTING;
+}
+
 /* Returns what the executor's current step waits for. */
 static enum tt_dump_waits waits_for(const struct tt_op *op)
 {
@@ -205,8 +252,10 @@ static enum tt_dump_waits waits_for(const struct tt_op *op)
 
     if (tt_exec_finished(&op->exec) || i < 0)
         return op->in_flight ? TT_DUMP_WAITS_COMPLETION : TT_DUMP_WAITS_NONE;
+    if (!is_connected(op, r))
+        return TT_DUMP_WAITS_START;
     if (!t || t->opcode != TT_PUT)
-        return TT_DUMP_WAITS_DATA;
+        return has_message_of(op, i) ? TT_DUMP_WAITS_DATA : TT_DUMP_WAITS_START;
     return op->exec.straight || op->exec_peers[i].ready ? TT_DUMP_WAITS_CREDIT : TT_DUMP_WAITS_CTS;
 }
 
@@ -227,8 +276,11 @@ static void add_op(struct tt_dump_state *s, struct tt_op *op)
     const uint32_t rank = tt_op_waits_for(op);
     struct tt_dump_op d = { .waits_rank = TT_DUMP_NOBODY };
 
-    if (!op->record)            /* not sampled */
-        op->record = tt_oplog_begin_late(&op->context->engine->oplog, &op->trace);
+    if (!op->record) {          /* not sampled */
+        op->record =
+            tt_oplog_begin_late(&op->context->engine->oplog, &op->trace, tt_op_trace_seq(op));
+        op->called_tick = 0;
+    }
     if (!op->record)
         return;
     d.record = op->record;
@@ -307,7 +359,7 @@ static void add_lanes(struct tt_dump_state *s, const struct tt_engine *e)
         struct lanes_arg arg = { .engine = e, .wire = e->wire[i], .state = s };
 
         if (e->wire[i]->ops->lanes)
-            e->wire[i]->ops->lanes(e->wire[i], add_lane, &arg);
+            e->wire[i]->ops->lanes(e->wire[i], false, add_lane, &arg);
     }
 }
 

@@ -20,6 +20,8 @@ static inline uint64_t tt_op_trace_seq(const struct tt_op *op)
 /* Records the call of an operation, once its number is known. */
 static inline void tt_op_trace_begin(struct tt_op *op, bool started)
 {
+    if (!TT_OPLOG_COMPILED)
+        return;                 /* the field is 0 */
     op->record = 0;
     if (tt_oplog_wants(tt_op_trace_seq(op)))
         tt_op_trace_write(op, started);

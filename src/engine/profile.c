@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/exec_actions.h"
-#include "engine/progress.h"
+#include "engine/progress_lock.h"
 
 #define LOOK_NS 2000    /* a poll without events that takes at most this long has moved no data */
 
@@ -26,6 +26,8 @@ void tt_profile_begin(struct tt_op *op)
     struct tt_engine *e = op->context->engine;
 
     op->began_ns = 0;
+    if (!op->exec.straight)
+        op->stages = (struct tt_stage_times){ .nested = 0 };
     if (!e->timed || op->exec.straight)
         return;
     op->began_ns = tt_now_ns();
@@ -65,6 +67,63 @@ static uint64_t *timer_of(struct tt_profile *t, const struct tt_action *a)
     }
 }
 
+/* ---- stages ---- */
+
+static int stage_of(const struct tt_action *a)
+{
+    switch (a->kind) {
+    case TT_ACT_REDUCE: return TT_STAGE_REDUCE;
+    case TT_ACT_COPY: return TT_STAGE_COPY;
+    case TT_ACT_EAGER:
+    case TT_ACT_PUT: return TT_STAGE_SEND;
+    default: return TT_STAGES;
+    }
+}
+
+/* Performs an action of an operation that is in the trace. Registration within it has its own
+ * stage. */
+static bool perform_traced(struct tt_op *op, const struct tt_action *a)
+{
+    const int stage = stage_of(a);
+    uint64_t began;
+    bool done;
+
+    if (!op->record || op->exec.straight || stage == TT_STAGES)
+        return tt_op_perform(op, a);
+    op->stages.nested = 0;
+    began = tt_tick_now();
+    done = tt_op_perform(op, a);
+    op->stages.of[stage] += tt_tick_now() - began - op->stages.nested;
+    return done;
+}
+
+/* Returns the tick of the first data of a peer; 0: unknown. */
+static uint64_t first_data_of(const struct tt_flow *f)
+{
+    const uint64_t out = f->trace.first_out, in = f->trace.first_in;
+
+    return !f->cp ? 0 : !out || (in && in < out) ? in : out;
+}
+
+void tt_profile_trace_stages(struct tt_op *op)
+{
+    uint64_t first = 0;
+
+    if (!op->record || op->exec.straight)
+        return;
+    for (uint32_t i = 0; i < op->exec.npeers; i++) {
+        const uint64_t t = first_data_of(&op->flow[i]);
+
+        if (t && (!first || t < first))
+            first = t;
+    }
+    if (op->called_tick && first > op->called_tick)
+        op->stages.first_data = first - op->called_tick;
+    tt_stages_set(op->record, &op->stages);
+}
+
+/* ---- timers ---- */
+
 bool tt_profile_perform(struct tt_op *op, const struct tt_action *a)
 {
     struct tt_engine *e = op->context->engine;
@@ -72,9 +131,9 @@ bool tt_profile_perform(struct tt_op *op, const struct tt_action *a)
     bool done;
 
     if (!op->began_ns)
-        return tt_op_perform(op, a);
+        return perform_traced(op, a);
     began_ns = tt_now_ns();
-    done = tt_op_perform(op, a);
+    done = perform_traced(op, a);
     *timer_of(&e->timers, a) += tt_now_ns() - began_ns;
     return done;
 }

@@ -1,17 +1,12 @@
-/* The progress lock: its holder makes progress for the whole process. A blocking caller takes it
- * and works in its own thread, without a hand-off. The progress thread takes it if it has not
- * been used for a while. See docs/architecture.md, "A call, from the top". */
+/* Progress and waiting. A blocking caller takes the progress lock and works in its own thread,
+ * without a hand-off. The progress thread takes it if it has not been used for a while. See
+ * docs/architecture.md, "A call, from the top". */
 #include "engine/progress.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -20,13 +15,21 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/param.h"
+#include "engine/op_lists.h"
 #include "engine/any.h"
+#include "engine/connect.h"
 #include "engine/context.h"
 #include "engine/context_teardown.h"
+#include "engine/cores.h"
+#include "engine/exec_actions.h"
+#include "engine/losses.h"
 #include "engine/op.h"
 #include "engine/nontemporal.h"
+#include "engine/peers.h"
 #include "engine/profile.h"
 #include "engine/failure.h"
+#include "engine/receive.h"
+#include "engine/rx_dispatch.h"
 #include "reduce/float_env.h"
 
 #define TIMER_NS (5 * TT_MS)            /* interval between checks of deadlines */
@@ -34,8 +37,6 @@
 /* idle polls between returns of small amounts of credit: a peer rarely needs them, and they wake
  * sleepers */
 #define CREDIT_EVERY 4096
-/* bytes that a rank moves in memory before it yields its core, if ranks are oversubscribed */
-#define YIELD_BYTES (128u << 10)
 /* maximum sleep of a waiter without the progress lock; also a safety net */
 #define WAIT_NS (20 * TT_MS)
 #define FIRST_MS 2                      /* maximum first sleep of a wait */
@@ -53,16 +54,11 @@
 #define CONTROL_EVERY 1024
 /* unused time of the progress lock before the progress thread takes it */
 #define THREAD_MS 2
-/* ranks per core up to which the limits above hold; with more, waiters yield less and sleep
- * longer */
-#define RANKS_PER_CORE 4
 #define DONE_MAX 32
 /* maximum messages from one peer before others are polled */
 #define MAIL_AT_ONCE 256
 #define MEMORY_POLLS 16                 /* polls of memory between full passes */
 #define QUIET_EVERY 16                  /* passes between polls of a quiet wire */
-
-/* ---- the progress lock ----------------------------------------------------------------------- */
 
 /* Returns how long a thread may sleep until due_ns, at most most_ns. If due_ns has passed, the
  * wait is about to be ended: sleeps a little. */
@@ -84,211 +80,7 @@ static uint64_t guest_due_ns(struct tt_engine *e, uint64_t now_ns)
     return due_ns;
 }
 
-static void futex_wait(atomic_uint *word, uint32_t seen, uint64_t timeout_ns)
-{
-    const struct timespec ts = { .tv_sec = (time_t)(timeout_ns / TT_SECOND),
-                                 .tv_nsec = (long)(timeout_ns % TT_SECOND) };
-
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
-}
-
-/* Store-load ordering between sleepers and wakers. A sleeper increments the count of sleepers,
- * then checks its condition. A waker changes the state (ends an operation or releases the lock),
- * then reads the count. A store-load barrier is needed on one side; the sleeper issues it, with
- * membarrier, which keeps the fast path free. If the kernel has no membarrier, the waker issues
- * a fence. */
-static void sleeper_barrier(const struct tt_engine *e)
-{
-    if (e->barrier)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-}
-
-static void sleeper_enter(struct tt_engine *e)
-{
-    atomic_fetch_add(&e->sleepers, 1);
-    sleeper_barrier(e);
-}
-
-static void sleeper_leave(struct tt_engine *e) { atomic_fetch_sub(&e->sleepers, 1); }
-
-void tt_engine_wake(struct tt_engine *e)
-{
-    if (e->barrier)
-        atomic_signal_fence(memory_order_seq_cst);
-    else
-        __sync_synchronize();
-    if (atomic_load_explicit(&e->sleepers, memory_order_relaxed) == 0)
-        return;
-    atomic_fetch_add(&e->events, 1);
-    syscall(SYS_futex, &e->events, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-static void kick(struct tt_engine *e)
-{
-    const uint64_t one = 1;
-
-    if (write(e->kick_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        tt_fail_errno(errno, "cannot wake the progress thread");
-}
-
-void tt_engine_summon(struct tt_engine *e)
-{
-    const uint64_t one = 1;
-
-    if (write(e->summon_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-        tt_fail_errno(errno, "cannot notify the progress thread");
-}
-
-bool tt_progress_trylock(struct tt_engine *e)
-{
-    int free = 0;
-
-    if (atomic_load_explicit(&e->progress_lock, memory_order_relaxed) ||
-        !atomic_compare_exchange_strong_explicit(&e->progress_lock, &free, 1, memory_order_acquire,
-                                                 memory_order_relaxed))
-        return false;
-    atomic_store_explicit(&e->uses, atomic_load_explicit(&e->uses, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    return true;
-}
-
-bool tt_progress_lock_until(struct tt_engine *e, uint64_t due_ns)
-{
-    bool locked = true;
-
-    if (tt_progress_trylock(e))
-        return true;
-    atomic_fetch_add(&e->urgent, 1);
-    for (;;) {
-        uint32_t seen;
-
-        if (atomic_load(&e->blocked))
-            kick(e);
-        if (tt_progress_trylock(e))
-            break;
-        if (due_ns != TT_NEVER && tt_now_ns() >= due_ns) {
-            locked = false;
-            break;
-        }
-        sleeper_enter(e);
-        seen = atomic_load(&e->events);
-        if (atomic_load(&e->progress_lock))
-            futex_wait(&e->events, seen, TT_MS);
-        sleeper_leave(e);
-    }
-    atomic_fetch_sub(&e->urgent, 1);
-    return locked;
-}
-
-void tt_progress_lock(struct tt_engine *e)
-{
-    tt_progress_lock_until(e, TT_NEVER);
-}
-
-/* Returns whether a wire may have arrivals without a wake-up. */
-static bool has_silent_arrivals(const struct tt_engine *e)
-{
-    for (uint32_t i = 0; i < e->nwires; i++)
-        if (e->wire[i]->unheard)
-            return true;
-    return false;
-}
-
-/* Peers do not send wake-ups while the wires are being polled. Therefore a parked progress
- * thread must be woken here if work remains. */
-void tt_progress_unlock(struct tt_engine *e)
-{
-    const bool parked = atomic_load_explicit(&e->parked, memory_order_relaxed);
-    const bool busy = e->nexposed > 0 || e->nunbegun > 0 || e->unfinished ||
-                      (e->expected > 0 && !e->armed) || (parked && has_silent_arrivals(e));
-
-    atomic_store_explicit(&e->progress_lock, 0, memory_order_release);
-    tt_engine_wake(e);
-    if (busy && atomic_load_explicit(&e->parked, memory_order_relaxed) &&
-        atomic_exchange(&e->parked, false))
-        kick(e);
-}
-
 /* ---- one round of progress ------------------------------------------------------------------- */
-
-static void add_name(char *list, size_t cap, const char *name)
-{
-    const size_t n = strlen(list);
-
-    snprintf(list + n, cap - n, "%s%s", n ? ", " : "", name);
-}
-
-/* Declares a peer lost because no wire of this process can reach its addresses. why: reasons of
- * the wires; may be empty. */
-static void fail_unreachable(struct tt_engine *e, const struct tt_peer *p, const char *theirs,
-                             const char *why)
-{
-    char ours[64] = "", how[384], own[TT_RANK_TEXT_BYTES], other[TT_RANK_TEXT_BYTES];
-
-    for (uint32_t i = 0; i < e->nwires; i++)
-        add_name(ours, sizeof ours, e->wire[i]->ops->name);
-    snprintf(how, sizeof how, "no transport of this process reaches it: %s has %s, %s has %s%s%s",
-             tt_rank_text(e, e->rank, own), ours, tt_rank_text(e, p->rank, other),
-             *theirs ? theirs : "none", *why ? ": " : "", why);
-    tt_peer_lost(e, p->rank, how);
-}
-
-/* Logs the allowed transports that are unusable. Logged once per host, and there once per
- * process, however many communicators or views are created. */
-static void log_unusable(struct tt_engine *e)
-{
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    char ours[64] = "";
-    bool first;
-
-    if (!e->unusable)
-        return;
-    for (uint32_t i = 0; i < e->nwires; i++)
-        add_name(ours, sizeof ours, e->wire[i]->ops->name);
-    first = e->rank == e->first_here && !atomic_flag_test_and_set(&told);
-    tt_log(first ? TT_LOG_WARN : TT_LOG_INFO,
-           "of the allowed transports (TUTTI_WIRES), only %s can be used on this host: %s", ours,
-           e->unusable);
-    free(e->unusable);
-    e->unusable = NULL;
-}
-
-void tt_peer_connect(struct tt_engine *e, struct tt_peer *p)
-{
-    uint8_t card[TT_ENGINE_CARD_BYTES];
-    char theirs[64] = "", why[192] = "";
-    struct tt_reader r;
-
-    tt_reader_init(&r, card, tt_cards_get(&e->cards, p->rank, card));
-    tt_read_u64(&r);            /* skip the host */
-    p->state = TT_PEER_CONNECTING;
-    for (uint32_t n = tt_read_u8(&r); n > 0; n--) {
-        struct tt_blob address = { 0 };
-        char name[16];
-
-        tt_read_string(&r, name, sizeof name);
-        address.bytes = tt_read_u16(&r);
-        if (r.bad || address.bytes > TT_BLOB_BYTES)
-            break;
-        tt_read_bytes(&r, address.data, address.bytes);
-        add_name(theirs, sizeof theirs, name);
-        for (uint32_t i = 0; i < e->nwires; i++) {
-            if (strcmp(e->wire[i]->ops->name, name) != 0)
-                continue;
-            if (e->wire[i]->ops->connect(e->wire[i], p->rank, &address) == TUTTI_OK) {
-                p->wire = e->wire[i];
-                e->passes = 0;
-                return;
-            }
-            if (e->wire[i]->unreached) {
-                tt_log(TT_LOG_INFO, "rank %u is not reachable over %s: %s", p->rank, name,
-                       e->wire[i]->unreached);
-                add_name(why, sizeof why, e->wire[i]->unreached);
-            }
-        }
-    }
-    fail_unreachable(e, p, theirs, why);
-}
 
 static void handle_link_up(struct tt_engine *e, struct tt_wire *w, const struct tt_done *d)
 {
@@ -459,6 +251,8 @@ static void check_timers(struct tt_engine *e)
     e->timer_ns = e->now_ns + TIMER_NS;
     tt_tick_calibrate(e->now_ns);
     tt_check_deadlines(e);
+    if (tt_lane_board_is_due(&e->lane_board, e->now_ns))
+        tt_lane_board_sample(e, e->now_ns);
 }
 
 /* Receives what has arrived, and runs the operations with it. */
@@ -547,24 +341,9 @@ static void drain_kick(struct tt_engine *e)
         tt_fail_errno(errno, "cannot read the wake-up descriptor");
 }
 
-/* Returns the oversubscription relative to RANKS_PER_CORE. */
-static uint32_t oversubscription(const struct tt_engine *e)
-{
-    return e->ranks_per_core > RANKS_PER_CORE ? e->ranks_per_core / RANKS_PER_CORE : 1;
-}
-
-/* Scales a sleep of `ms` by the oversubscription, up to `most_ms`: the wake-ups of all ranks of a
- * core must not fill it. */
-static int scaled_sleep_ms(const struct tt_engine *e, uint32_t ms, uint32_t most_ms)
-{
-    const uint64_t all = (uint64_t)ms * oversubscription(e);
-
-    return (int)(all < most_ms ? all : most_ms);
-}
-
 static int retry_ms(const struct tt_engine *e)
 {
-    return scaled_sleep_ms(e, RETRY_MS, RETRY_MS_MAX);
+    return tt_cores_scaled_sleep_ms(e, RETRY_MS, RETRY_MS_MAX);
 }
 
 /* Returns how long a sleeper may sleep apart from deadlines. A blocked action (no credit, no
@@ -579,8 +358,8 @@ static int sleep_max_ms(const struct tt_engine *e, bool first)
         return retry_ms(e);
     if (e->endings_due)
         return e->endings_nap_ms;
-    return first ? scaled_sleep_ms(e, FIRST_MS, BLOCK_MS)
-                 : scaled_sleep_ms(e, BLOCK_MS, BLOCK_MS_MAX);
+    return first ? tt_cores_scaled_sleep_ms(e, FIRST_MS, BLOCK_MS)
+                 : tt_cores_scaled_sleep_ms(e, BLOCK_MS, BLOCK_MS_MAX);
 }
 
 /* As sleep_max_ms, limited by the next deadline. Deadlines are then checked. */
@@ -623,30 +402,6 @@ static bool arrivals_show_in_memory(const struct tt_engine *e)
     return true;
 }
 
-/* Returns whether a poll costs system calls. */
-static bool polls_cost_syscalls(const struct tt_engine *e)
-{
-    for (uint32_t i = 0; i < e->nwires; i++)
-        if (e->nlinks[i] && !(e->wire[i]->caps & TT_WIRE_CAP_INSTANT))
-            return true;
-    return false;
-}
-
-/* If ranks are oversubscribed, a rank with data to send may wait for a core while another moves
- * data in memory. The network is idle meanwhile. Therefore work in memory is divided into
- * slices, with a yield after each. With shared memory alone, this gains nothing. */
-bool tt_engine_count_work(struct tt_engine *e, uint64_t bytes)
-{
-    if (e->spins || !polls_cost_syscalls(e))
-        return false;
-    e->moved_bytes += bytes;
-    if (e->moved_bytes < YIELD_BYTES)
-        return false;
-    e->moved_bytes = 0;
-    e->yield_due = true;
-    return true;
-}
-
 /* Polls only memory for a while: the shortest way to see an answer. Returns the equivalent
  * number of polls. */
 static uint32_t poll_memory(const struct tt_engine *e)
@@ -664,8 +419,9 @@ static uint32_t poll_memory(const struct tt_engine *e)
  * number of polls. */
 static uint32_t idle_step(struct tt_engine *e, uint32_t n)
 {
-    const uint32_t yields = (e->spins || !polls_cost_syscalls(e) ? YIELDS : YIELDS_OVERSUBSCRIBED) /
-                            oversubscription(e);
+    const uint32_t yields =
+        (e->spins || !tt_cores_polls_cost_syscalls(e) ? YIELDS : YIELDS_OVERSUBSCRIBED) /
+        tt_cores_oversubscription(e);
     const uint32_t awake = e->spins + (yields ? yields : 1);
     uint32_t took = 1;
 
@@ -732,12 +488,12 @@ void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg)
                 sched_yield();
             continue;
         }
-        sleeper_enter(e);
+        tt_sleeper_enter(e);
         const uint32_t seen = atomic_load(&e->events);
 
         if (!done(arg) && atomic_load(&e->progress_lock))
-            futex_wait(&e->events, seen, wait_ns(e));
-        sleeper_leave(e);
+            tt_sleeper_wait(&e->events, seen, wait_ns(e));
+        tt_sleeper_leave(e);
     }
 }
 
@@ -751,12 +507,6 @@ static bool any_active(const struct tt_engine *e)
         if (c->active)
             return true;
     return false;
-}
-
-void tt_engine_read_reports(struct tt_engine *e)
-{
-    if (e->alert)
-        e->alert(e->alert_arg);
 }
 
 /* Also reads the control overlay: while the progress thread makes progress, no other thread
@@ -818,7 +568,7 @@ static bool progress_while_unattended(struct tt_engine *e)
     expected = e->expected > 0;
     tt_progress_unlock(e);
     atomic_store(&e->parked, true);
-    sleeper_barrier(e);
+    tt_sleeper_barrier(e);
     if (quiet && uses == atomic_load(&e->uses))
         n = epoll_wait(e->all_epoll, ev, 4, atomic_load(&e->stop) ? 0 : patience);
     atomic_store(&e->parked, false);
@@ -853,7 +603,7 @@ static void *progress_thread(void *arg)
     (void)tt_float_env_enter();     /* not the environment of the creating thread */
     while (!atomic_load(&e->stop)) {
         tt_engine_read_reports(e);
-        summoned = stand_by(e, called ? 0 : scaled_sleep_ms(e, THREAD_MS, BLOCK_MS));
+        summoned = stand_by(e, called ? 0 : tt_cores_scaled_sleep_ms(e, THREAD_MS, BLOCK_MS));
         if ((summoned || atomic_load(&e->uses) == seen) && !atomic_load(&e->progress_lock)) {
             called = progress_while_unattended(e);
             if (!atomic_load(&e->progress_lock))
@@ -873,38 +623,9 @@ static bool epoll_add(int epoll, int fd)
     return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-uint32_t tt_engine_cores(void)
-{
-    cpu_set_t set;
-    uint32_t cores = 1;
-
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        cores = (uint32_t)CPU_COUNT(&set);
-    if (cores < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) && cores == 1)
-        cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* bound to one core each */
-    return cores;
-}
-
-/* Disables spinning unless every local rank has its own core. */
-static void choose_spins(struct tt_engine *e)
-{
-    const uint32_t cores = e->cores ? e->cores : tt_engine_cores();
-
-    if (e->local_ranks > cores)
-        e->spins = 0;
-    e->ranks_per_core = e->local_ranks / cores;
-    for (uint32_t i = 0; i < e->nwires; i++)
-        e->wire[i]->sleepy = e->ranks_per_core > RANKS_PER_CORE;
-}
-
-void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)
-{
-    e->cores = cores;
-}
-
 void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing)
 {
-    e->stream_least = tt_nontemporal_least(bytes, sharing, e->cores, e->local_ranks);
+    e->stream_least = tt_nontemporal_least(bytes, sharing, e->cores, e->cards.nlocal);
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)
@@ -912,9 +633,8 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
     sigset_t all, before;
     int err;
 
-    tt_cards_settle(&e->cards);
-    choose_spins(e);
-    log_unusable(e);
+    tt_cores_choose_spins(e);
+    tt_engine_log_unusable(e);
     e->watch_fd = watch_fd;
     e->alert = alert;
     e->alert_arg = arg;
@@ -930,10 +650,9 @@ tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(vo
             fd = e->wire[i]->ops->arm(e->wire[i]);
         }
         if (fd < 0)
-            return tt_fail(
-                TUTTI_ERR_SYSTEM,
-                "transport %s still reports events before the progress thread has started",
-                e->wire[i]->ops->name);
+            return tt_fail(TUTTI_ERR_SYSTEM,
+                           "cannot start the progress thread: transport %s has unhandled events",
+                           e->wire[i]->ops->name);
         if (!epoll_add(e->all_epoll, fd))
             return tt_fail_errno(errno, "transport %s: cannot add its descriptor to epoll",
                                  e->wire[i]->ops->name);
@@ -984,7 +703,7 @@ void tt_progress_fini(struct tt_engine *e)
 {
     if (e->thread_runs) {
         atomic_store(&e->stop, true);
-        kick(e);
+        tt_progress_kick(e);
         pthread_join(e->thread, NULL);
     }
     if (e->kick_fd >= 0)

@@ -1,6 +1,7 @@
 /* Requests: operations as held by the application, from the call until it frees them, possibly
  * after their context was closed. The caller holds the progress lock. The application's calls
- * are in engine.h (tt_op_test, tt_op_wait, tt_op_free ...). */
+ * are in engine.h (tt_op_test, tt_op_wait, tt_op_free ...). A group is a request without steps,
+ * whose members are operations that are started together. */
 #ifndef TT_ENGINE_REQUESTS_H
 #define TT_ENGINE_REQUESTS_H
 
@@ -14,10 +15,21 @@ void tt_request_release(struct tt_op *op);
 void tt_request_complete(struct tt_op *op, tutti_status status);
 /* tt_op_is_over, for tt_engine_wait. Any thread. */
 bool tt_request_is_over(void *op);
-/* Frees a completed operation; the caller holds the progress lock. */
-void tt_op_free_here(struct tt_op *op);
+/* Returns the context of a request, or NULL if it was closed and the request is over. A guarded
+ * context stays open until tt_request_unpin. guarded: of the request, because an unguarded context
+ * may already be freed. Without the lock. */
+struct tt_context *tt_request_pin(struct tt_op *op);
+void tt_request_unpin(struct tt_context *c, bool guarded);
 /* Detaches the application's requests (all over) from their context, which is being closed.
  * False: another thread uses a guarded request, and nothing has changed. */
 bool tt_ops_orphan(struct tt_context *c);
+
+/* All members of a group are over. It gets the status of the first failed member, by index. */
+void tt_group_end(struct tt_op *group);
+/* Called when a running member has its final status. The last member ends the group. */
+void tt_group_member_over(struct tt_op *member);
+/* Takes the members (all over) from a group. The caller frees each of the *n members, and the
+ * array with free(). NULL: not a group, or empty. */
+struct tt_op **tt_group_take_members(struct tt_op *group, size_t *n);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "engine/rx_dispatch.h"
+#include "engine/mismatch.h"
 
 #define PADDED_TAG 0    /* tag of messages that contain lengths (tt_algo.pads) */
 

@@ -3,7 +3,7 @@
 #ifndef TT_ENGINE_ROW_CHECK_H
 #define TT_ENGINE_ROW_CHECK_H
 
-#include "engine/op.h"
+#include "engine/state.h"
 
 /* Writes the lengths of this rank's rows. Call before the first round. */
 void tt_op_write_lengths(struct tt_op *op);

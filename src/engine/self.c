@@ -2,37 +2,31 @@
 
 #include <string.h>
 
+#include "engine/op_lists.h"
 #include "engine/any.h"
 #include "engine/context.h"
-#include "engine/rx_dispatch.h"
-#include "engine/op.h"
-#include "engine/progress.h"
+#include "engine/mismatch.h"
+#include "engine/op_end.h"
+#include "engine/progress_lock.h"
 
-bool tt_op_is_self(const struct tt_context *c, const struct tt_op_conf *conf)
-{
-    return tt_is_p2p((uint8_t)conf->coll.kind) && conf->coll.root == c->rank;
-}
-
-void tt_op_match_self(struct tt_op *op)
+bool tt_op_match_self(struct tt_op *op)
 {
     struct tt_context *c = op->context;
     struct tt_op *other = tt_op_find(c, c->rank, op->seq, true, op->desc.kind);
     const struct tt_op *send = op->desc.kind == TT_SEND ? op : other,
                        *recv = op->desc.kind == TT_SEND ? other : op;
 
-    if (!other && op->desc.kind == TT_SEND && c->nunmatched)
-        /* which calls this function again */
-        tt_any_match(c, op->conf.tag, tt_sparse_get(&c->peers, c->ranks[c->rank]));
     if (!other)
-        return;
+        return false;
     if (!tt_same_desc(&op->desc, &other->desc)) {
-        tt_op_mismatch(op, c->rank, &other->desc);
-        return;
+        tt_op_mismatch(op, c->rank, &other->desc, "");
+        return true;
     }
     if (op->desc.count)
         memmove(recv->conf.dst, send->conf.src, op->desc.count);    /* overlap is allowed */
     tt_op_end(other, TUTTI_OK, "");
     tt_op_end(op, TUTTI_OK, "");
+    return true;
 }
 
 bool tt_op_would_match_self(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag)

@@ -9,14 +9,15 @@
 #include "base/slab.h"
 #include "base/sparse.h"
 #include "base/status.h"
-#include "engine/cards.h"
 #include "engine/engine.h"
 #include "engine/exec.h"
 #include "engine/engine_client.h"
+#include "engine/lane_board.h"
 #include "engine/bounce_buffer.h"
 #include "engine/link.h"
 #include "trace/dump_state.h"
 #include "trace/oplog.h"
+#include "trace/stages.h"
 #include "wire/wires.h"
 
 #define TT_OPS_EXPOSED 16u      /* collectives of one context that are visible to peers at once */
@@ -254,7 +255,7 @@ struct tt_op {
     bool guarded;               /* of its context */
     struct tt_op_conf conf;
     struct tt_opdesc desc;
-    struct tt_oplog_call trace; /* its description in the trace */
+    struct tt_oplog_words trace;    /* its description in the trace */
     uint64_t record;            /* number of its record in the trace; 0: none */
     uint64_t called_tick, last_tick;    /* of a recorded call that runs unexposed: its begin, and
                                            the last time at which it waited */
@@ -281,6 +282,7 @@ struct tt_op {
     void *notify_arg;
     char *why;                  /* of the last failure; owned. NULL: none, or out of memory */
     uint64_t began_ns;          /* for timers; 0: not timed */
+    struct tt_stage_times stages;   /* of a recorded operation that is not straight */
     uint64_t deadline_ns, probe_ns;     /* 0: set at the next clock reading */
     uint32_t started;           /* engine->starts at that time */
     struct tt_copy_method *copies;   /* measurements that chose the transfer method; NULL: no choice
@@ -354,13 +356,13 @@ struct tt_report {
 
 struct tt_engine {
     struct tt_engine *next_here;    /* list of this process's engines: engines.h */
-    uint32_t rank, nranks, local_ranks;
+    uint32_t rank, nranks;
     struct tt_oplog_writer oplog;
+    struct tt_lane_board lane_board;
     uint64_t trace_id;          /* equal on all ranks: makes the numbers of contexts unique among
                                    jobs */
     uint64_t host;              /* number of this host */
-    uint32_t first_here;        /* lowest rank of this host */
-    uint32_t cores;             /* processors that they share; 0: unknown */
+    uint32_t cores;             /* processors that the ranks of this host share; 0: unknown */
     uint64_t stream_least;      /* nontemporal.h */
     uint32_t forks;             /* number of forks before its creation */
     uint8_t secret[16];
@@ -374,7 +376,7 @@ struct tt_engine {
     struct tt_sparse peers;     /* struct tt_peer, by rank; from the slab, created on first use */
     struct tt_slab peer_slab;
     struct tt_peer *up;         /* peers with a mailbox */
-    struct tt_cards cards;
+    struct tt_engine_cards cards;
 
     struct tt_context *contexts;
     _Atomic uint64_t serial;    /* of the last context id created here */
@@ -399,6 +401,9 @@ struct tt_engine {
     const struct tt_engine_client *guest;   /* NULL: none */
     uint32_t expected;          /* objects of the client that peers may access at any time */
 
+    /* Ends the operations of a context that has failed (tt_ops_fail). Failures are detected in the
+     * layers below operations. */
+    void (*end_operations)(struct tt_context *c);
     struct tt_engine_hooks hooks;
     pthread_mutex_t waiting_lock;
     struct tt_waiting waiting[TT_WAITINGS_KEPT];    /* see tt_engine_list_waits: written under the
@@ -422,17 +427,17 @@ struct tt_engine {
     uint32_t passes;            /* counts passes, to poll quiet wires rarely */
     uint64_t now_ns;            /* last clock reading */
     uint64_t timer_ns;          /* time of the next check of deadlines */
-    _Atomic uint64_t guest_due_ns;      /* lower bound of the deadlines of the client's waits;
-                                           TT_NEVER: none */
+    _Atomic uint64_t guest_due_ns;      /* lower bound of the deadlines of the client's waits and
+                                           of tt_op_wait_until; TT_NEVER: none */
     uint64_t looked_ns, looked_cpu_ns;  /* time of the last check, and this process's CPU time
                                            then */
     uint64_t probe_ns;          /* delay before an operation sends a probe */
 
-    /* The progress lock and its waiters: progress.c. */
+    /* The progress lock and its waiters: progress_lock.c. */
     atomic_int progress_lock;   /* 1: held */
     atomic_uint urgent;         /* threads that need it now */
     atomic_uint sleepers;       /* threads that sleep on `events`, or are about to */
-    bool barrier;               /* the kernel supports membarrier: progress.c */
+    bool barrier;               /* the kernel supports membarrier: progress_lock.c */
     atomic_uint events;         /* futex: incremented when an operation ends or the lock is
                                    released while there are sleepers */
     atomic_uint uses;           /* number of acquisitions */
@@ -474,8 +479,5 @@ static inline struct tt_peer *tt_peer_get(const struct tt_engine *e, uint32_t ra
 {
     return tt_sparse_get(&e->peers, rank);
 }
-
-/* As tt_peer_get, but creates the state if necessary. NULL: out of memory (logged). engine.c. */
-struct tt_peer *tt_peer_of(struct tt_engine *e, uint32_t rank);
 
 #endif

@@ -1,6 +1,7 @@
 /* The calls of one operation each. */
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "gpu/gpu.h"
 
 #define NO_OP TUTTI_SUM     /* operation of calls without a reduction; ignored */
@@ -74,6 +75,20 @@ tutti_status tutti_gpu_alltoall(const void *src, void *dst, size_t count, tutti_
 /* Tag of the messages of tutti_gpu_alltoallv. */
 #define ALLTOALLV_TAG 0xffffffffu
 
+/* Checks that block r fits in the address space; empty blocks are not accessed. */
+static tutti_status check_block(const char *what, const void *buf, size_t r, size_t displ,
+                                size_t count, size_t elem)
+{
+    uint64_t end;
+
+    if (!count || (!__builtin_add_overflow(displ, count, &end) && tt_array_can_be(buf, end, elem)))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "tutti_gpu_alltoallv: %s_counts[%zu] = %zu at displacement %zu does not fit in "
+                   "the address space",
+                   what, r, count, displ);
+}
+
 /* One send and one receive per rank. Empty blocks send nothing, on both sides. */
 tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
                                  const size_t *send_displs, void *dst, const size_t *recv_counts,
@@ -104,6 +119,11 @@ tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
                                   .root = (int)r,
                                   .tag = ALLTOALLV_TAG };
 
+        st = check_block("send", src, r, from, send_counts[r], elem);
+        if (!st)
+            st = check_block("recv", dst, r, to, recv_counts[r], elem);
+        if (st)
+            goto free_ops;
         sent += send_counts[r];
         received += recv_counts[r];
         if (send_counts[r]) {
@@ -120,6 +140,7 @@ tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
         }
     }
     st = tutti_gpu_group(ops, n);
+free_ops:
     free(ops);
     return st;
 }
@@ -127,6 +148,45 @@ tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
 tutti_status tutti_gpu_barrier(tutti_gpu *gpu, void *stream)
 {
     return start(TUTTI_GPU_BARRIER, NULL, NULL, 0, TUTTI_U8, NO_OP, 0, gpu, stream);
+}
+
+tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti_dtype type, int peer,
+                                  tutti_gpu_window *window, size_t offset, uint32_t signal,
+                                  tutti_gpu *gpu, void *stream)
+{
+    const tutti_gpu_op one = { .size = sizeof one,
+                               .kind = TUTTI_GPU_PUT_SIGNAL,
+                               .gpu = gpu,
+                               .stream = stream,
+                               .src = src,
+                               .count = count,
+                               .type = type,
+                               .root = peer,
+                               .window = window,
+                               .offset = offset,
+                               .signal = signal };
+
+    return tutti_gpu_group(&one, 1);
+}
+
+tutti_status tutti_gpu_signal(int peer, uint32_t signal, tutti_gpu *gpu, void *stream)
+{
+    return tutti_gpu_put_signal(NULL, 0, TUTTI_U8, peer, NULL, 0, signal, gpu, stream);
+}
+
+tutti_status tutti_gpu_wait_signal(int peer, uint32_t signal, uint32_t n, tutti_gpu *gpu,
+                                   void *stream)
+{
+    const tutti_gpu_op one = { .size = sizeof one,
+                               .kind = TUTTI_GPU_WAIT_SIGNAL,
+                               .gpu = gpu,
+                               .stream = stream,
+                               .count = n,
+                               .type = TUTTI_U8,
+                               .root = peer,
+                               .signal = signal };
+
+    return tutti_gpu_group(&one, 1);
 }
 
 tutti_status tutti_gpu_send(const void *buf, size_t count, tutti_dtype type, int peer,

@@ -6,6 +6,7 @@
 #include "gpu/captured.h"
 #include "gpu/check.h"
 #include "gpu/direct.h"
+#include "gpu/pinned.h"
 
 /* Held while nodes are added, so that units have the same order in all streams and chains. */
 static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
@@ -35,6 +36,13 @@ tutti_status tt_gpu_capture_stream(struct tt_gpu_unit *u, const struct tt_cuda *
     return TUTTI_OK;
 }
 
+static void free_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
+{
+    tt_gpu_direct_untake(gpu, u);
+    free(u->items);
+    free(u);
+}
+
 /* Makes a captured unit that belongs to the graph. On error u is freed. */
 static tutti_status give_to_graph(struct tt_gpu_captured **out, tutti_gpu *gpu,
                                   struct tt_gpu_unit *u)
@@ -46,20 +54,20 @@ static tutti_status give_to_graph(struct tt_gpu_captured **out, tutti_gpu *gpu,
 
     tt_cuda_capture_restore(gpu->cu, mode);
     if (st) {
-        free(u->items);
-        free(u);
+        free_unit(gpu, u);
         return st;
     }
-    error = gpu->cu->object_create(&object, tt_gpu_captured_handle(*out), tt_gpu_captured_drop, 1,
-                                   TT_CUDA_OBJECT_NO_SYNC);
+    error = gpu->cu->object_create(&object, tt_gpu_captured_handle(*out, 0), tt_gpu_captured_drop,
+                                   1, TT_CUDA_OBJECT_NO_SYNC);
     if (error) {
-        tt_gpu_captured_drop(tt_gpu_captured_handle(*out));
+        tt_gpu_captured_drop(tt_gpu_captured_handle(*out, 0));
     } else {
         error = gpu->cu->graph_retain(u->graph, object, 1, TT_CUDA_OBJECT_MOVE);
         if (error)
             gpu->cu->object_release(object, 1);
     }
-    return error ? tt_cuda_fail(gpu->cu, error, "gpu: a CUDA graph accepts no object") : TUTTI_OK;
+    return error ? tt_cuda_fail(gpu->cu, error, "gpu: cannot attach an object to a CUDA graph")
+                 : TUTTI_OK;
 }
 
 /* Adds the nodes of a stream that precede the operation, or those that follow it. */
@@ -71,10 +79,11 @@ static tt_cuda_result add_nodes(const tutti_gpu *gpu, const struct tt_gpu_captur
 
     if (end)
         error = gpu->cu->stream_wait_value(handle, c->word_address, c->generation, 0);
-    if (!error && c->memory)
-        error = tt_gpu_direct_copy(gpu, c->unit, c->memory->mem, end);
+    if (!error && c->unit->memory)
+        error = tt_gpu_direct_copy(gpu, c->unit, c->unit->memory->mem, end);
     if (!error && !end)
-        error = gpu->cu->launch_host(handle, tt_gpu_captured_arrive, tt_gpu_captured_handle(c));
+        error =
+            gpu->cu->launch_host(handle, tt_gpu_captured_arrive, tt_gpu_captured_handle(c, stream));
     return error;
 }
 
@@ -93,7 +102,7 @@ static tutti_status add_all(struct tt_gpu_captured **c, tutti_gpu **gpu, size_t 
         tt_gpu_leave(gpu[i]);
         if (error)
             return tt_cuda_fail(gpu[i]->cu, error,
-                                "%s: the capture accepts no operation, and is broken off", name);
+                                "%s: cannot add the operation to the capture of its stream", name);
     }
     return TUTTI_OK;
 }
@@ -124,10 +133,8 @@ tutti_status tt_gpu_capture_add(struct tt_gpu_unit **unit, tutti_gpu **gpu, size
 
     st = c ? give_all(c, unit, gpu, n, &made)
            : tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_group: out of memory");
-    for (size_t i = made; i < n; i++) {
-        free(unit[i]->items);
-        free(unit[i]);
-    }
+    for (size_t i = made; i < n; i++)
+        free_unit(gpu[i], unit[i]);
     pthread_mutex_lock(&order);
     if (!st)
         st = add_all(c, gpu, n, false);

@@ -6,75 +6,149 @@
 #include <string.h>
 
 #include "gpu/check.h"
+#include "gpu/pinned.h"
+#include "gpu/rma.h"
 
 #define BLOCK_WORDS 1024u
 #define NONE UINT32_MAX
+#define SLOT_BITS 26u           /* of a handle; the stream's index has the 6 bits above */
+_Static_assert(TT_GPU_STREAMS_MAX <= 1u << (32 - SLOT_BITS), "a handle contains the stream");
+
+/* Slots whose words were registered in one context. A reset of its device ends no other's words. */
+struct pool {
+    struct pool *next;
+    tt_cuda_context context;
+    uint32_t first_free;
+};
 
 /* A place in the table. The number of a later unit is larger, so that a graph of an earlier one
  * never waits for the later one. */
 struct slot {
     struct tt_gpu_captured *unit;       /* NULL: free */
     uint32_t generation;                /* of the unit, or of the last one */
-    uint32_t next_free;
-    uint32_t *word;
-    tt_cuda_address address;
+    uint32_t next_free;                 /* of the pool */
+    struct pool *pool;
+    struct tt_gpu_pinned *block;        /* memory of the word */
+    uint32_t offset;                    /* of the word, in bytes */
 };
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *slots;              /* protected by table_lock, like the next */
-static uint32_t nslots, first_free = NONE;
+static struct pool *pools;
+static uint32_t nslots;
 static char orphan[TT_ERROR_BYTES];     /* a launch without tutti_gpu; empty: none */
 
-/* Adds slots with words in pinned memory, which is never freed: a stream may still read it. */
-static tutti_status add_slots(const struct tt_cuda *cu)
+/* Returns the pool of a context, or NULL. With the table's lock held. */
+static struct pool *pool_of(tt_cuda_context context)
 {
-    tt_cuda_address address = 0;
-    uint32_t *words = NULL;
-    struct slot *more;
-    tt_cuda_result error = cu->host_alloc((void **)&words, BLOCK_WORDS * sizeof *words,
-                                          TT_CUDA_HOST_PORTABLE | TT_CUDA_HOST_DEVICE_MAP);
+    struct pool *p = pools;
 
-    if (!error)
-        error = cu->host_address(&address, words, 0);
-    if (error) {
-        if (words)
-            cu->host_free(words);
-        return tt_cuda_fail(cu, error, "gpu: cannot allocate flags in pinned memory");
-    }
-    memset(words, 0, BLOCK_WORDS * sizeof *words);
-    pthread_mutex_lock(&table_lock);
+    while (p && p->context != context)
+        p = p->next;
+    return p;
+}
+
+/* Adds the words of a block to the context's pool; returns whether there was memory. With the
+ * table's lock held. */
+static bool add_block(tt_cuda_context context, struct tt_gpu_pinned *block)
+{
+    struct pool *pool = pool_of(context);
+    struct slot *more;
+
+    if (nslots > (1u << SLOT_BITS) - BLOCK_WORDS)
+        return false;
     more = realloc(slots, (nslots + BLOCK_WORDS) * sizeof *slots);
-    for (uint32_t i = 0; more && i < BLOCK_WORDS; i++) {
-        more[nslots] = (struct slot){ .next_free = first_free, .word = &words[i],
-                                      .address = address + i * sizeof *words };
-        first_free = nslots++;
+    if (!more)
+        return false;
+    slots = more;
+    if (!pool) {
+        pool = malloc(sizeof *pool);
+        if (!pool)
+            return false;
+        *pool = (struct pool){ .next = pools, .context = context, .first_free = NONE };
+        pools = pool;
     }
-    slots = more ? more : slots;
+    for (uint32_t i = 0; i < BLOCK_WORDS; i++) {
+        slots[nslots] = (struct slot){ .next_free = pool->first_free, .pool = pool, .block = block,
+                                       .offset = i * (uint32_t)sizeof(uint32_t) };
+        pool->first_free = nslots++;
+    }
+    return true;
+}
+
+/* Adds slots with words in pinned memory, which is never freed: a stream may still read it. */
+static tutti_status add_slots(const tutti_gpu *gpu)
+{
+    struct tt_gpu_pinned *block = NULL;
+    tutti_status st =
+        tt_gpu_pinned_take(&block, gpu->cu, gpu->context, BLOCK_WORDS * sizeof(uint32_t));
+    bool added;
+
+    if (st)
+        return st;
+    memset(block->mem, 0, block->bytes);
+    pthread_mutex_lock(&table_lock);
+    added = add_block(gpu->context, block);
     pthread_mutex_unlock(&table_lock);
-    if (more)
+    if (added)
         return TUTTI_OK;
-    cu->host_free(words);
+    tt_gpu_pinned_put(block);
     return tt_fail(TUTTI_ERR_NOMEM, "gpu: out of memory");
 }
 
-static bool take_slot(struct tt_gpu_captured *c)
+/* Takes a slot of the context, and sets *block to the memory of its word. */
+static bool take_slot(struct tt_gpu_captured *c, tt_cuda_context context,
+                      struct tt_gpu_pinned **block)
 {
+    struct pool *pool;
     struct slot *s;
     bool found;
 
     pthread_mutex_lock(&table_lock);
-    found = first_free != NONE;
+    pool = pool_of(context);
+    found = pool && pool->first_free != NONE;
     if (found) {
-        c->slot = first_free;
+        c->slot = pool->first_free;
         s = &slots[c->slot];
-        first_free = s->next_free;
+        pool->first_free = s->next_free;
         s->unit = c;
         c->generation = ++s->generation;
-        c->word = s->word;
-        c->word_address = s->address;
+        c->word = (uint32_t *)(void *)(s->block->mem + s->offset);
+        *block = s->block;
     }
     pthread_mutex_unlock(&table_lock);
     return found;
+}
+
+static void free_slot(uint32_t slot)
+{
+    struct slot *s = &slots[slot];
+
+    s->unit = NULL;
+    s->next_free = s->pool->first_free;
+    s->pool->first_free = slot;
+}
+
+/* Takes a slot whose word streams of gpu can use: its device may have been reset. */
+static tutti_status take_usable_slot(struct tt_gpu_captured *c, const tutti_gpu *gpu)
+{
+    struct tt_gpu_pinned *block = NULL;
+    tutti_status st = TUTTI_OK;
+    bool again;
+
+    while (!st && !take_slot(c, gpu->context, &block))
+        st = add_slots(gpu);
+    if (st)
+        return st;
+    st = tt_gpu_pinned_check(block, gpu->cu, &again);
+    if (st) {
+        pthread_mutex_lock(&table_lock);
+        free_slot(c->slot);
+        pthread_mutex_unlock(&table_lock);
+        return st;
+    }
+    c->word_address = block->address + (tt_cuda_address)((char *)c->word - block->mem);
+    return TUTTI_OK;
 }
 
 tutti_status tt_gpu_captured_create(struct tt_gpu_captured **out, tutti_gpu *gpu,
@@ -89,12 +163,9 @@ tutti_status tt_gpu_captured_create(struct tt_gpu_captured **out, tutti_gpu *gpu
     c->chain = calloc(1, sizeof *c->chain);
     if (!c->chain)
         st = tt_fail(TUTTI_ERR_NOMEM, "gpu: out of memory");
-    if (!st && u->direct_bytes)
-        st = tt_gpu_pinned_take(&c->memory, gpu->cu, gpu->context, u->direct_bytes);
-    while (!st && !take_slot(c))
-        st = add_slots(gpu->cu);
+    if (!st)
+        st = take_usable_slot(c, gpu);
     if (st) {
-        tt_gpu_pinned_put(c->memory);
         free(c->chain);
         free(c);
         return st;
@@ -104,15 +175,15 @@ tutti_status tt_gpu_captured_create(struct tt_gpu_captured **out, tutti_gpu *gpu
     return TUTTI_OK;
 }
 
-void *tt_gpu_captured_handle(const struct tt_gpu_captured *c)
+void *tt_gpu_captured_handle(const struct tt_gpu_captured *c, uint32_t stream)
 {
-    return (void *)(uintptr_t)((uint64_t)c->generation << 32 | c->slot);
+    return (void *)(uintptr_t)((uint64_t)c->generation << 32 | stream << SLOT_BITS | c->slot);
 }
 
 /* Returns the unit of a handle, or NULL. With the table's lock held. */
 static struct tt_gpu_captured *find(void *handle)
 {
-    const uint32_t slot = (uint32_t)(uintptr_t)handle;
+    const uint32_t slot = (uint32_t)(uintptr_t)handle & ((1u << SLOT_BITS) - 1);
     const uint32_t generation = (uint32_t)((uint64_t)(uintptr_t)handle >> 32);
 
     if (slot >= nslots || !slots[slot].unit || slots[slot].generation != generation)
@@ -120,28 +191,72 @@ static struct tt_gpu_captured *find(void *handle)
     return slots[slot].unit;
 }
 
-/* ---- words ---- */
-
-static void set_ended(const struct tt_gpu_captured *c, bool ended)
+static uint32_t stream_of(void *handle)
 {
-    __atomic_store_n(c->word, ended ? c->generation : c->generation - 1, __ATOMIC_RELEASE);
+    return (uint32_t)(uintptr_t)handle >> SLOT_BITS;
 }
 
-/* With gpu->lock held. */
-static void arrive(tutti_gpu *gpu, struct tt_gpu_captured *c)
-{
-    const bool failed = atomic_load(&gpu->status) || atomic_load(&gpu->aborted);
+/* ---- words ---- */
 
-    set_ended(c, failed);
-    if (failed || ++c->arrived < c->unit->nstreams)
-        return;
+static bool has_failed(const tutti_gpu *gpu)
+{
+    return atomic_load(&gpu->status) || atomic_load(&gpu->aborted);
+}
+
+/* Queues a unit that all its streams have reached. With both locks held. */
+static void queue(tutti_gpu *gpu, struct tt_gpu_captured *c)
+{
     c->arrived = 0;
+    c->is_queued = true;
     c->references++;
     *gpu->last_arrived = c;
     gpu->last_arrived = &c->next_arrived;
     c->next_arrived = NULL;
     atomic_store(&gpu->has_arrived, true);
     pthread_cond_broadcast(&gpu->changed);
+}
+
+/* Returns false if another launch has brought the stream to the unit, which has not ended. Both
+ * locks are held. */
+static bool arrive(tutti_gpu *gpu, struct tt_gpu_captured *c, uint32_t stream)
+{
+    const uint32_t n = c->unit->nstreams;
+    const uint64_t one = (uint64_t)1 << stream;
+    const uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
+
+    if (has_failed(gpu)) {
+        if (!c->is_running)
+            tt_gpu_captured_set_ended(c, true);
+        return true;
+    }
+    if (c->is_queued || c->is_running || c->arrived & one)
+        return false;
+    tt_gpu_captured_set_ended(c, false);
+    c->arrived |= one;
+    if (c->arrived == all)
+        queue(gpu, c);
+    return true;
+}
+
+/* A launch that overlaps another one ends the tutti_gpu, whose streams are released. With the
+ * table's lock held, so that gpu stays. */
+static void fail_overlap(tutti_gpu *gpu, const struct tt_gpu_captured *c)
+{
+    tt_gpu_set_failed(gpu, tt_fail(TUTTI_ERR_INVALID,
+                                   "%s: launches of CUDA graphs from one capture overlap (instead "
+                                   "capture the operation once for each of them)",
+                                   tt_gpu_kind_name(c->unit->items[0].op.kind)));
+    tutti_comm_abort(gpu->comm);
+    tt_gpu_rma_abort(gpu);
+}
+
+/* c NULL: the graph's unit no longer exists. */
+static void set_orphan(const struct tt_gpu_captured *c)
+{
+    snprintf(orphan, sizeof orphan,
+             "%s: a CUDA graph was launched after tutti_gpu_destroy, so its operation did not "
+             "run (destroy the graph first)",
+             c ? tt_gpu_kind_name(c->unit->items[0].op.kind) : "tutti_gpu_group");
 }
 
 void tt_gpu_captured_arrive(void *handle)
@@ -151,24 +266,19 @@ void tt_gpu_captured_arrive(void *handle)
     pthread_mutex_lock(&table_lock);
     c = find(handle);
     if (c && c->gpu) {
+        bool in_order;
+
         pthread_mutex_lock(&c->gpu->lock);
-        arrive(c->gpu, c);
+        in_order = arrive(c->gpu, c, stream_of(handle));
         pthread_mutex_unlock(&c->gpu->lock);
+        if (!in_order)
+            fail_overlap(c->gpu, c);
     } else {
         if (c)
-            set_ended(c, true);
-        snprintf(orphan, sizeof orphan,
-                 "%s: a CUDA graph was launched after tutti_gpu_destroy, so its operation did not "
-                 "run (destroy the graph first)",
-                 c ? tt_gpu_kind_name(c->unit->items[0].op.kind) : "tutti_gpu_group");
+            tt_gpu_captured_set_ended(c, true);
+        set_orphan(c);
     }
     pthread_mutex_unlock(&table_lock);
-}
-
-void tt_gpu_captured_release(tutti_gpu *gpu)
-{
-    for (const struct tt_gpu_captured *c = gpu->captured; c; c = c->next)
-        set_ended(c, true);
 }
 
 tutti_status tutti_gpu_graph_status(void)
@@ -211,6 +321,8 @@ void tt_gpu_captured_attach(struct tt_gpu_captured *c, tutti_gpu *gpu)
     c->gpu = gpu;
     c->next = gpu->captured;
     gpu->captured = c;
+    if (c->unit->memory)
+        gpu->captured_bytes += c->unit->memory->bytes;
     pthread_mutex_unlock(&gpu->lock);
     pthread_mutex_unlock(&table_lock);
 }
@@ -224,9 +336,11 @@ static void detach(struct tt_gpu_captured *c)
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
+    if (c->unit->memory)
+        c->gpu->captured_bytes -= c->unit->memory->bytes;
     c->gpu = NULL;
     c->chain = NULL;
-    set_ended(c, true);
+    tt_gpu_captured_set_ended(c, true);
     if (--chain->references)
         return;
     while (*link != chain)
@@ -247,10 +361,8 @@ static void put(struct tt_gpu_captured *c)
         detach(c);
         pthread_mutex_unlock(&gpu->lock);
     }
-    slots[c->slot].unit = NULL;
-    slots[c->slot].next_free = first_free;
-    first_free = c->slot;
-    tt_gpu_pinned_put(c->memory);
+    free_slot(c->slot);
+    tt_gpu_pinned_put(c->unit->memory);
     free(c->chain);         /* of a unit that was never attached */
     free(c->unit->items);
     free(c->unit);
@@ -275,10 +387,15 @@ void tt_gpu_captured_detach(tutti_gpu *gpu)
     pthread_mutex_lock(&table_lock);
     while ((c = gpu->first_arrived)) {
         gpu->first_arrived = c->next_arrived;
+        if (!has_failed(gpu))
+            set_orphan(c);
         put(c);
     }
-    while (gpu->captured)
-        detach(gpu->captured);
+    while ((c = gpu->captured)) {
+        if (c->arrived && !has_failed(gpu))
+            set_orphan(c);
+        detach(c);
+    }
     pthread_mutex_unlock(&table_lock);
 }
 
@@ -308,6 +425,8 @@ struct tt_gpu_captured *tt_gpu_captured_next(tutti_gpu *gpu)
     *at = c->next_arrived;
     if (!*at)
         gpu->last_arrived = at;
+    c->is_queued = false;
+    c->is_running = true;
     c->chain->turn = (c->position + 1) % c->chain->count;
     atomic_store(&gpu->has_arrived, gpu->first_arrived != NULL);
     return c;
@@ -315,8 +434,11 @@ struct tt_gpu_captured *tt_gpu_captured_next(tutti_gpu *gpu)
 
 void tt_gpu_captured_end(struct tt_gpu_captured *c)
 {
-    set_ended(c, true);
     pthread_mutex_lock(&table_lock);
+    pthread_mutex_lock(&c->gpu->lock);
+    c->is_running = false;
+    tt_gpu_captured_set_ended(c, true);             /* the stream may launch it again */
+    pthread_mutex_unlock(&c->gpu->lock);
     put(c);
     pthread_mutex_unlock(&table_lock);
 }

@@ -4,6 +4,9 @@
  * "not ended", and queues the unit for the worker when all streams of the unit have arrived. The
  * streams then wait for the end word. Units of one capture run in the order of their calls.
  *
+ * Launches of graphs from the same capture must not overlap. If a stream reaches a unit that has
+ * arrived already and has not ended, the tutti_gpu fails.
+ *
  * A unit belongs to the graph, by a user object: it lives as long as the graph and all executable
  * graphs made from it. Nodes refer to it by a number. A graph that is launched after the end of the
  * tutti_gpu finds no unit, or a unit without tutti_gpu; its streams are released.
@@ -14,7 +17,6 @@
 #define TT_GPU_CAPTURED_H
 
 #include "gpu/gpu.h"
-#include "gpu/pinned.h"
 
 /* The units of one tutti_gpu in one capture. */
 struct tt_gpu_chain {
@@ -29,23 +31,31 @@ struct tt_gpu_captured {
     struct tt_gpu_captured *next_arrived;
     tutti_gpu *gpu;                         /* NULL: has ended; protected by the table's lock */
     struct tt_gpu_unit *unit;               /* owned */
-    struct tt_gpu_pinned *memory;           /* of a direct unit, else NULL; owned */
     struct tt_gpu_chain *chain;             /* until it is attached: its own, unused */
     uint32_t position;                      /* in the chain */
-    uint32_t arrived;                       /* streams; protected by gpu->lock */
+    uint64_t arrived;                       /* set of streams; protected by gpu->lock, like the
+                                               next two */
+    bool is_queued;                         /* in the list of arrived units */
+    bool is_running;                        /* the worker runs it */
     uint32_t references;                    /* protected by the table's lock */
     uint32_t slot, generation;
     uint32_t *word;                         /* end word: `generation` means ended */
     tt_cuda_address word_address;
 };
 
+/* Holds the streams of a unit, or releases them. With gpu->lock held. */
+static inline void tt_gpu_captured_set_ended(const struct tt_gpu_captured *c, bool ended)
+{
+    __atomic_store_n(c->word, ended ? c->generation : c->generation - 1, __ATOMIC_RELEASE);
+}
+
 /* Creates a unit in the table, with one reference, for a graph. It has no tutti_gpu yet. On success
  * it owns u. May allocate pinned memory. */
 tutti_status tt_gpu_captured_create(struct tt_gpu_captured **out, tutti_gpu *gpu,
                                     struct tt_gpu_unit *u);
-/* The argument of the next two functions. */
-void *tt_gpu_captured_handle(const struct tt_gpu_captured *c);
-/* Host function of graphs: a stream has reached the unit. */
+/* The argument of the next two functions; `stream` is an index of the unit's streams. */
+void *tt_gpu_captured_handle(const struct tt_gpu_captured *c, uint32_t stream);
+/* Host function of graphs: the stream has reached the unit. */
 void tt_gpu_captured_arrive(void *handle);
 /* Destructor of user objects: drops the reference of the graph. */
 void tt_gpu_captured_drop(void *handle);
@@ -53,9 +63,8 @@ void tt_gpu_captured_drop(void *handle);
 /* Makes the unit usable, as the last one of its capture. */
 void tt_gpu_captured_attach(struct tt_gpu_captured *c, tutti_gpu *gpu);
 
-/* Releases the streams that wait for units of gpu, which has failed. With gpu->lock held. */
-void tt_gpu_captured_release(tutti_gpu *gpu);
-/* Detaches all units from gpu, whose worker has ended, and releases their streams. */
+/* Detaches all units from gpu, whose worker has ended, and releases their streams. Unless gpu has
+ * failed, a launch that has reached a unit sets tutti_gpu_graph_status. */
 void tt_gpu_captured_detach(tutti_gpu *gpu);
 
 /* Removes and returns the next unit that all its streams have reached, or NULL. Called by the

@@ -3,9 +3,15 @@
 
 #include <string.h>
 
+#include "base/checked.h"
+#include "gpu/offer.h"
+#include "gpu/rma.h"
 #include "gpu/staged.h"
+#include "reduce/reduce.h"
 
-static const char *const names[TUTTI_GPU_KIND_COUNT] = {
+#define WINDOW TUTTI_GPU_KIND_COUNT     /* no operation, but its memory is checked likewise */
+
+static const char *const names[] = {
     [TUTTI_GPU_ALLREDUCE] = "tutti_gpu_allreduce",
     [TUTTI_GPU_REDUCE] = "tutti_gpu_reduce",
     [TUTTI_GPU_REDUCE_SCATTER] = "tutti_gpu_reduce_scatter",
@@ -17,11 +23,14 @@ static const char *const names[TUTTI_GPU_KIND_COUNT] = {
     [TUTTI_GPU_BARRIER] = "tutti_gpu_barrier",
     [TUTTI_GPU_SEND] = "tutti_gpu_send",
     [TUTTI_GPU_RECV] = "tutti_gpu_recv",
+    [TUTTI_GPU_PUT_SIGNAL] = "tutti_gpu_put_signal",
+    [TUTTI_GPU_WAIT_SIGNAL] = "tutti_gpu_wait_signal",
+    [WINDOW] = "tutti_gpu_window_create",
 };
 
 const char *tt_gpu_kind_name(tutti_gpu_kind kind)
 {
-    return (unsigned)kind < TUTTI_GPU_KIND_COUNT ? names[kind] : "tutti_gpu_group";
+    return (unsigned)kind <= WINDOW ? names[kind] : "tutti_gpu_group";
 }
 
 static bool reduces(tutti_gpu_kind kind)
@@ -33,7 +42,7 @@ static bool reduces(tutti_gpu_kind kind)
 static bool has_root(tutti_gpu_kind kind)
 {
     return kind == TUTTI_GPU_REDUCE || kind == TUTTI_GPU_BROADCAST || kind == TUTTI_GPU_GATHER ||
-           kind == TUTTI_GPU_SCATTER || kind == TUTTI_GPU_SEND || kind == TUTTI_GPU_RECV;
+           kind == TUTTI_GPU_SCATTER || kind >= TUTTI_GPU_SEND;
 }
 
 int tt_gpu_memory_kind(const struct tt_cuda *cu, const void *pointer)
@@ -52,20 +61,73 @@ static tutti_status check_values(const tutti_gpu_op *op)
     const size_t elem = tutti_dtype_bytes(op->type);
 
     if (!elem)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no tutti_dtype", call, (int)op->type);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: type is %d: must be from 0 to %d", call,
+                       (int)op->type, TUTTI_DTYPE_COUNT - 1);
     if (reduces(op->kind) && (unsigned)op->op >= TUTTI_REDOP_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %d is no tutti_redop", call, (int)op->op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op is %d: must be from 0 to %d", call, (int)op->op,
+                       TUTTI_REDOP_COUNT - 1);
     if (reduces(op->kind) && op->type >= TUTTI_F16 && op->op >= TUTTI_BAND && op->op <= TUTTI_BXOR)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for %s", call,
                        tutti_redop_name(op->op), tutti_dtype_name(op->type));
+    if (op->divisor > UINT32_MAX || (op->divisor && !(reduces(op->kind) && op->op == TUTTI_AVG)))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: divisor is %llu: must be at most 4294967295, and 0 unless op is avg",
+                       call, (unsigned long long)op->divisor);
+    if (reduces(op->kind) && op->op == TUTTI_PREMUL_SUM && !op->scale_from &&
+        tt_reduce_scale_is_zero(op->scale))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: scale is 0: must not be 0 if op is premul_sum",
+                       call);
     if (has_root(op->kind) && (op->root < 0 || op->root >= nranks))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s %d is not in 0 to %d", call,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s %d is out of range 0 to %d", call,
                        op->kind >= TUTTI_GPU_SEND ? "peer" : "root", op->root, nranks - 1);
     if (op->count > SIZE_MAX / elem / (size_t)nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %zu elements of %d ranks do not fit in memory", call,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: count %zu on each of %d ranks does not fit in the address space", call,
                        op->count, nranks);
+    if (op->tag == TT_GPU_VERDICT_TAG)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u is reserved", call, op->tag);
     if (op->algo && strlen(op->algo) >= TT_GPU_ALGO_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: there is no algorithm %.80s...", call, op->algo);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown algorithm %.80s...", call, op->algo);
+    return TUTTI_OK;
+}
+
+static bool has_windows(tutti_gpu *gpu)
+{
+    bool has;
+
+    pthread_mutex_lock(&gpu->lock);
+    has = gpu->rma != NULL;
+    pthread_mutex_unlock(&gpu->lock);
+    return has;
+}
+
+/* Checks the window, the offset and the signal of a put or a wait. */
+static tutti_status check_signal(const tutti_gpu_op *op)
+{
+    const char *call = tt_gpu_kind_name(op->kind);
+    const size_t bytes = op->count * tutti_dtype_bytes(op->type);
+    const struct tutti_gpu_window *w = op->window;
+
+    if (op->kind < TUTTI_GPU_PUT_SIGNAL)
+        return TUTTI_OK;
+    if (op->signal >= TUTTI_GPU_SIGNALS)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: signal %u is not in 0 to %u", call, op->signal,
+                       TUTTI_GPU_SIGNALS - 1);
+    if (!has_windows(op->gpu))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: the tutti_gpu has no window (call tutti_gpu_window_create first)",
+                       call);
+    if (op->kind == TUTTI_GPU_WAIT_SIGNAL)
+        return TUTTI_OK;
+    if (!w)
+        return bytes ? tt_fail(TUTTI_ERR_INVALID, "%s: window is NULL", call) : TUTTI_OK;
+    if (w->gpu != op->gpu)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the window is of another tutti_gpu", call);
+    if (op->offset > w->bytes[op->root] || bytes > w->bytes[op->root] - op->offset)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: %zu bytes at offset %zu are outside the window of rank %d, which has "
+                       "%zu bytes",
+                       call, bytes, op->offset, op->root, (size_t)w->bytes[op->root]);
     return TUTTI_OK;
 }
 
@@ -103,8 +165,18 @@ static tutti_status check_buffer(const tutti_gpu_op *op, const char *what, const
         return TUTTI_OK;
     if (!buf)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", tt_gpu_kind_name(op->kind), what);
+    if (!tt_memory_can_be(buf, bytes))      /* the last byte could wrap into another allocation */
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s at %p with %zu bytes exceeds the address space",
+                       tt_gpu_kind_name(op->kind), what, buf, bytes);
     st = check_address(op, what, buf);
     return st ? st : check_address(op, what, (const char *)buf + bytes - 1);
+}
+
+tutti_status tt_gpu_check_window(tutti_gpu *gpu, const void *mem, size_t bytes)
+{
+    const tutti_gpu_op op = { .kind = WINDOW, .gpu = gpu };
+
+    return check_buffer(&op, "mem", mem, bytes);
 }
 
 /* src and dst may be the same data (in place), or must be apart. */
@@ -179,6 +251,8 @@ tutti_status tt_gpu_check(const tutti_gpu_op *op)
 {
     tutti_status st = check_values(op);
 
+    if (!st)
+        st = check_signal(op);
     if (!st)
         st = check_buffers(op);
     if (!st)

@@ -10,6 +10,9 @@ const char *tt_gpu_kind_name(tutti_gpu_kind kind);
 /* Checks one operation: arguments, buffers and stream. The context of its tutti_gpu is current. */
 tutti_status tt_gpu_check(const tutti_gpu_op *op);
 
+/* Checks the memory of a window. The context of gpu is current. */
+tutti_status tt_gpu_check_window(tutti_gpu *gpu, const void *mem, size_t bytes);
+
 /* What kind of memory `pointer` is; 0: host memory unknown to CUDA. */
 int tt_gpu_memory_kind(const struct tt_cuda *cu, const void *pointer);
 

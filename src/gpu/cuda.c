@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,8 +30,13 @@ static const struct {
     FUNCTION(mem_free, "cuMemFree_v2"),
     FUNCTION(host_alloc, "cuMemHostAlloc"),
     FUNCTION(host_free, "cuMemFreeHost"),
+    FUNCTION(host_register, "cuMemHostRegister_v2"),
+    FUNCTION(host_unregister, "cuMemHostUnregister"),
     FUNCTION(host_address, "cuMemHostGetDevicePointer_v2"),
     FUNCTION(pointer_attribute, "cuPointerGetAttribute"),
+    FUNCTION(ipc_get, "cuIpcGetMemHandle"),
+    FUNCTION(ipc_open, "cuIpcOpenMemHandle_v2"),
+    FUNCTION(ipc_close, "cuIpcCloseMemHandle"),
     FUNCTION(copy, "cuMemcpyAsync"),
     FUNCTION(stream_create, "cuStreamCreate"),
     FUNCTION(stream_destroy, "cuStreamDestroy_v2"),

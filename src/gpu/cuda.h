@@ -17,18 +17,28 @@ typedef struct CUstream_st *tt_cuda_stream;
 typedef struct CUevent_st *tt_cuda_event;
 typedef struct CUgraph_st *tt_cuda_graph;
 typedef struct CUuserObject_st *tt_cuda_object;
+typedef struct {
+    char bytes[64];
+} tt_cuda_ipc;                          /* CUipcMemHandle */
 
 #define TT_CUDA_NOT_READY 600
 
-enum { TT_CUDA_POINTER_MEMORY = 2, TT_CUDA_POINTER_DEVICE = 9 };       /* CUpointer_attribute */
+/* CUpointer_attribute */
+enum {
+    TT_CUDA_POINTER_MEMORY = 2,
+    TT_CUDA_POINTER_BUFFER = 7,
+    TT_CUDA_POINTER_DEVICE = 9,
+    TT_CUDA_POINTER_RANGE_START = 11
+};
 /* CUmemorytype */
 enum { TT_CUDA_MEMORY_HOST = 1, TT_CUDA_MEMORY_DEVICE = 2 };
 enum { TT_CUDA_CAPTURE_NONE = 0, TT_CUDA_CAPTURE_ACTIVE = 1 };
-#define TT_CUDA_HOST_PORTABLE 1u
+#define TT_CUDA_HOST_PORTABLE 1u        /* of cuMemHostAlloc and cuMemHostRegister */
 #define TT_CUDA_HOST_DEVICE_MAP 2u
 #define TT_CUDA_STREAM_NON_BLOCKING 1u
 #define TT_CUDA_EVENT_BLOCKING_SYNC 1u
 #define TT_CUDA_EVENT_NO_TIMING 2u
+#define TT_CUDA_IPC_LAZY_PEER 1u        /* of cuIpcOpenMemHandle */
 #define TT_CUDA_CAPTURE_RELAXED 2               /* CUstreamCaptureMode */
 #define TT_CUDA_OBJECT_NO_SYNC 1u               /* of cuUserObjectCreate */
 #define TT_CUDA_OBJECT_MOVE 1u                  /* of cuGraphRetainUserObject */
@@ -51,8 +61,13 @@ struct tt_cuda {
     tt_cuda_result (*mem_free)(tt_cuda_address mem);
     tt_cuda_result (*host_alloc)(void **out, size_t bytes, unsigned flags);
     tt_cuda_result (*host_free)(void *mem);
+    tt_cuda_result (*host_register)(void *mem, size_t bytes, unsigned flags);
+    tt_cuda_result (*host_unregister)(void *mem);
     tt_cuda_result (*host_address)(tt_cuda_address *out, void *mem, unsigned flags);
     tt_cuda_result (*pointer_attribute)(void *out, int attribute, tt_cuda_address pointer);
+    tt_cuda_result (*ipc_get)(tt_cuda_ipc *out, tt_cuda_address mem);
+    tt_cuda_result (*ipc_open)(tt_cuda_address *out, tt_cuda_ipc handle, unsigned flags);
+    tt_cuda_result (*ipc_close)(tt_cuda_address mem);
     tt_cuda_result (*copy)(tt_cuda_address dst, tt_cuda_address src, size_t bytes,
                            tt_cuda_stream stream);
     tt_cuda_result (*stream_create)(tt_cuda_stream *out, unsigned flags);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "gpu/pinned.h"
 #include "gpu/post.h"
 #include "gpu/staged.h"
 
@@ -52,7 +53,7 @@ size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
     for (size_t i = 0; i < u->nitems; i++) {
         const tutti_gpu_op *op = &u->items[i].op;
 
-        if (op->scale_from ||
+        if (op->kind > TUTTI_GPU_RECV || op->scale_from ||
             !(is_p2p(op) ? tt_gpu_p2p_is_single(gpu, op) : tt_gpu_staged_is_single(gpu, op)))
             return 0;
         end = place_after(gpu, &u->items[i], end).end;
@@ -170,8 +171,27 @@ tutti_status tt_gpu_direct_take(tutti_gpu *gpu, struct tt_gpu_unit *u)
     return st;
 }
 
+void tt_gpu_direct_take_captured(tutti_gpu *gpu, struct tt_gpu_unit *u)
+{
+    bool fits;
+    int mode;
+
+    if (!u->direct_bytes)
+        return;
+    pthread_mutex_lock(&gpu->lock);
+    fits = gpu->captured_bytes + u->direct_bytes <= TT_GPU_CAPTURED_BYTES_MAX;
+    pthread_mutex_unlock(&gpu->lock);
+    if (!fits)
+        return;
+    mode = tt_cuda_capture_relax(gpu->cu);
+    u->memory = tt_gpu_pinned_try(gpu->cu, gpu->context, u->direct_bytes);
+    tt_cuda_capture_restore(gpu->cu, mode);
+}
+
 void tt_gpu_direct_untake(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
+    tt_gpu_pinned_put(u->memory);
+    u->memory = NULL;
     if (!u->slot)
         return;
     pthread_mutex_lock(&gpu->lock);

@@ -16,7 +16,10 @@ tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit
 /* Takes a slot for a unit that is not captured, with memory for u->direct_bytes. Sets u->slot to 0
  * if there is none: the unit is then not direct. */
 tutti_status tt_gpu_direct_take(tutti_gpu *gpu, struct tt_gpu_unit *u);
-/* Gives the slot of a unit back that was not started. */
+/* Takes memory for a captured unit (u->memory), unless it is too much for gpu or there is none: the
+ * unit is then not direct. */
+void tt_gpu_direct_take_captured(tutti_gpu *gpu, struct tt_gpu_unit *u);
+/* Gives the slot or the memory of a unit back that was not started. */
 void tt_gpu_direct_untake(tutti_gpu *gpu, struct tt_gpu_unit *u);
 /* The memory of the unit's slot. */
 char *tt_gpu_direct_memory(const tutti_gpu *gpu, const struct tt_gpu_unit *u);

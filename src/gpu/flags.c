@@ -24,30 +24,56 @@ static struct tt_gpu_flags *take_unused(tt_cuda_context context)
     return f;
 }
 
+static tutti_status create(struct tt_gpu_flags **out, const struct tt_cuda *cu,
+                           tt_cuda_context context)
+{
+    struct tt_gpu_flags *f = calloc(1, sizeof *f);
+    tutti_status st;
+
+    if (!f)
+        return tt_fail(TUTTI_ERR_NOMEM, "gpu: out of memory");
+    st = tt_gpu_pinned_take(&f->memory, cu, context, BYTES);
+    if (st) {
+        free(f);
+        return st;
+    }
+    f->words = (uint32_t *)(void *)f->memory->mem;
+    memset(f->words, 0, BYTES);
+    f->context = context;
+    *out = f;
+    return TUTTI_OK;
+}
+
+/* Makes a closed set usable: the device may have been reset since. A reset ends the streams that
+ * use slots. */
+static tutti_status check(struct tt_gpu_flags *f, const struct tt_cuda *cu)
+{
+    bool again;
+    tutti_status st = tt_gpu_pinned_check(f->memory, cu, &again);
+
+    for (uint32_t i = 0; i < TT_GPU_SLOTS; i++) {
+        struct tt_gpu_slot *slot = &f->slots[i];
+
+        if (again)
+            f->words[TT_GPU_STARTS + 1 + i] = slot->sequence;
+        if (!st && slot->memory)
+            st = tt_gpu_pinned_check(slot->memory, cu, &(bool){ false });
+    }
+    return st;
+}
+
 tutti_status tt_gpu_flags_open(struct tt_gpu_flags **out, const struct tt_cuda *cu,
                                tt_cuda_context context)
 {
     struct tt_gpu_flags *f = take_unused(context);
-    tt_cuda_result error;
+    tutti_status st = f ? check(f, cu) : create(&f, cu, context);
 
-    if (!f) {
-        f = calloc(1, sizeof *f);
-        if (!f)
-            return tt_fail(TUTTI_ERR_NOMEM, "gpu: out of memory");
-        error = cu->host_alloc((void **)&f->words, BYTES,
-                               TT_CUDA_HOST_PORTABLE | TT_CUDA_HOST_DEVICE_MAP);
-        if (!error) {
-            memset(f->words, 0, BYTES);
-            error = cu->host_address(&f->address, f->words, 0);
-        }
-        if (error) {
-            if (f->words)
-                cu->host_free(f->words);
-            free(f);
-            return tt_cuda_fail(cu, error, "gpu: cannot allocate flags in pinned memory");
-        }
-        f->context = context;
+    if (st) {
+        if (f)
+            tt_gpu_flags_close(f);
+        return st;
     }
+    f->address = f->memory->address;
     f->starts_free = TT_GPU_STARTS;
     *out = f;
     return TUTTI_OK;

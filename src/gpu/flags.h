@@ -1,14 +1,13 @@
 /* Words in pinned host memory by which streams and a worker synchronize, and the slots of direct
- * units. A stream writes the number
- * of a unit to a start word, and waits until the end word has reached this number. Numbers are
- * compared modulo 2^32.
+ * units. A stream writes the number of a unit to a start word, and waits until the end word has
+ * reached this number. Numbers are compared modulo 2^32.
  *
- * A stream copies the data of a direct unit to and from a slot, and then writes the unit's number to
+ * A stream copies the data of a direct unit to and from a slot. It then writes the unit's number to
  * the slot's word: the slot is free again.
  *
  * A stream may access words and slots after its unit has ended (it then only sees a number that is
  * large enough). Therefore they are never freed: a closed set is used again, and its numbers
- * continue. */
+ * continue. A reset of the device ends all streams, but not the set (gpu/pinned.h). */
 #ifndef TT_GPU_FLAGS_H
 #define TT_GPU_FLAGS_H
 
@@ -29,6 +28,7 @@ struct tt_gpu_slot {
 
 struct tt_gpu_flags {
     struct tt_gpu_flags *next;
+    struct tt_gpu_pinned *memory;   /* of words */
     uint32_t *words;                /* [TT_GPU_STARTS] start words, the end word, and
                                        [TT_GPU_SLOTS] words of slots */
     tt_cuda_address address;        /* of words, for streams */

@@ -3,9 +3,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/param.h"
 #include "base/options.h"
 #include "gpu/captured.h"
+#include "gpu/peer.h"
+#include "gpu/rma.h"
 #include "gpu/worker.h"
 
 #define CHUNK_BYTES_DEFAULT (4u << 20)
@@ -32,11 +36,11 @@ static tutti_status take_conf(tutti_gpu_conf *mine, const tutti_gpu_conf *conf)
     if (!mine->chunks)
         mine->chunks = CHUNKS_DEFAULT;
     if (mine->chunk_bytes < CHUNK_BYTES_MIN || mine->chunk_bytes > CHUNK_BYTES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunk_bytes is %llu, but must be in %u to %u",
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunk_bytes is %llu: must be from %u to %u",
                        call, (unsigned long long)mine->chunk_bytes, CHUNK_BYTES_MIN,
                        CHUNK_BYTES_MAX);
     if (mine->chunks < 1 || mine->chunks > (int32_t)TT_GPU_CHUNKS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunks is %d, but must be in 1 to %u", call,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunks is %d: must be from 1 to %u", call,
                        (int)mine->chunks, TT_GPU_CHUNKS_MAX);
     return TUTTI_OK;
 }
@@ -52,8 +56,10 @@ static tutti_status choose_device(tutti_gpu *gpu)
         error = gpu->cu->context_device(&device);
     gpu->device = gpu->conf.has_device ? gpu->conf.device : device;
     if (!error && (gpu->device < 0 || gpu->device >= count))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_create: there is no device %d (%d device%s)",
-                       gpu->device, count, TT_PLURAL(count));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_gpu_create: conf.device is %d: must be less than the number of "
+                       "devices, %d",
+                       gpu->device, count);
     if (!error)
         error = gpu->cu->device_get(&device, gpu->device);
     if (!error)
@@ -121,6 +127,7 @@ static void close_streams(tutti_gpu *gpu)
         if (gpu->out_done[i])
             cu->event_destroy(gpu->out_done[i]);
     }
+    tt_gpu_peer_close(gpu);
     if (gpu->in)
         cu->stream_destroy(gpu->in);
     if (gpu->out)
@@ -171,6 +178,7 @@ static void free_gpu(tutti_gpu *gpu)
         gpu->cu->primary_release(gpu->device);
     pthread_cond_destroy(&gpu->changed);
     pthread_mutex_destroy(&gpu->lock);
+    free(gpu->far);
     free(gpu);
 }
 
@@ -178,6 +186,7 @@ tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm, const tutti_gpu
 {
     tutti_gpu_conf mine;
     const struct tt_cuda *cu;
+    int64_t peer_copies = 0;
     tutti_gpu *gpu;
     tutti_status st;
 
@@ -185,15 +194,23 @@ tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm, const tutti_gpu
         return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_create: %s is NULL", out ? "comm" : "out");
     st = take_conf(&mine, conf);
     if (!st)
+        st = tt_param_get(TT_PARAM_GPU_PEER_COPIES, &peer_copies);
+    if (!st)
         st = tt_cuda_load(&cu);
     if (st)
         return st;
     gpu = calloc(1, sizeof *gpu);
-    if (!gpu)
+    if (gpu)
+        gpu->far = calloc((size_t)tutti_comm_size(comm), 2 * sizeof *gpu->far);
+    if (!gpu || !gpu->far) {
+        free(gpu);
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_create: out of memory");
+    }
     gpu->cu = cu;
     gpu->comm = comm;
     gpu->conf = mine;
+    gpu->no_pull = !peer_copies;
+    memset(gpu->far, !peer_copies, (size_t)tutti_comm_size(comm) * 2 * sizeof *gpu->far);
     init_locks(gpu);
     st = choose_device(gpu);
     if (!st)
@@ -212,6 +229,8 @@ tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm, const tutti_gpu
 
 void tutti_gpu_destroy(tutti_gpu *gpu)
 {
+    bool has_context;
+
     if (!gpu)
         return;
     pthread_mutex_lock(&gpu->lock);
@@ -220,6 +239,10 @@ void tutti_gpu_destroy(tutti_gpu *gpu)
     pthread_mutex_unlock(&gpu->lock);
     pthread_join(gpu->worker, NULL);
     tt_gpu_captured_detach(gpu);
+    has_context = !tt_gpu_enter(gpu);
+    tt_gpu_rma_close(gpu, has_context);
+    if (has_context)
+        tt_gpu_leave(gpu);
     free_gpu(gpu);
 }
 
@@ -240,9 +263,10 @@ tutti_status tutti_gpu_abort(tutti_gpu *gpu)
     if (!gpu)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_abort: gpu is NULL");
     st = tutti_comm_abort(gpu->comm);
+    tt_gpu_rma_abort(gpu);
     pthread_mutex_lock(&gpu->lock);
     atomic_store(&gpu->aborted, true);
-    tt_gpu_captured_release(gpu);
+    tt_gpu_release_captured(gpu);
     pthread_cond_broadcast(&gpu->changed);
     pthread_mutex_unlock(&gpu->lock);
     return st;

@@ -19,9 +19,13 @@
  * direction has TT_GPU_P2P_DEPTH of them in flight. */
 #define TT_GPU_P2P_SHARE 8u
 #define TT_GPU_P2P_DEPTH 2u
+/* Pinned memory of a tutti_gpu's captured direct units; further units are staged. */
+#define TT_GPU_CAPTURED_BYTES_MAX ((size_t)64 << 20)
 
 struct tt_gpu_captured;
 struct tt_gpu_chain;
+struct tt_gpu_mapping;
+struct tt_gpu_rma;
 
 /* Shared by the caller and the worker. */
 struct tutti_gpu_request {
@@ -37,6 +41,7 @@ struct tutti_gpu_request {
 struct tt_gpu_item {
     tutti_gpu_op op;
     char algo[TT_GPU_ALGO_BYTES];
+    uint32_t window;                        /* id, of a put */
     struct tutti_gpu_request *request;      /* one reference; NULL: none */
 };
 
@@ -60,6 +65,7 @@ struct tt_gpu_unit {
     tt_cuda_graph graph;                    /* of the capture */
     size_t direct_bytes;                    /* pinned memory of a direct unit; 0: not direct */
     uint32_t slot;                          /* number + 1 of its slot; 0: none */
+    struct tt_gpu_pinned *memory;           /* of a captured direct unit, owned; NULL: none */
     const struct tt_gpu_job *job;           /* the caller's; NULL: none */
     struct tutti_gpu_request *job_request;  /* of the job, one reference */
 };
@@ -80,6 +86,12 @@ struct tutti_gpu {
     tutti_gpu_conf conf;            /* complete: defaults are filled in */
     tt_cuda_stream in, out;         /* copies from and to the device; used by the worker */
     tt_cuda_event in_done[TT_GPU_CHUNKS_MAX], out_done[TT_GPU_CHUNKS_MAX];     /* likewise */
+    /* Copies from the memory of other ranks; used by the worker. */
+    struct tt_gpu_mapping *mappings;
+    uint32_t nmappings;
+    bool *far;                      /* [nranks][2]: messages to, and from a rank are staged */
+    bool no_pull;                   /* collectives are staged */
+    _Atomic uint64_t npulled;       /* collectives and messages that were not staged */
     struct tt_gpu_flags *flags;
     pthread_t worker;
     atomic_bool aborted;
@@ -93,7 +105,9 @@ struct tutti_gpu {
     struct tt_gpu_arena *arenas;    /* largest first */
     bool stop;
 
+    struct tt_gpu_rma *rma;                 /* from the first window on; set by the worker */
     struct tt_gpu_captured *captured;       /* units in graphs */
+    size_t captured_bytes;                  /* pinned memory of these units */
     struct tt_gpu_chain *chains;
     struct tt_gpu_captured *first_arrived, **last_arrived;     /* of launched graphs */
     atomic_bool has_arrived;                /* that list is not empty; read without lock */
@@ -103,6 +117,10 @@ struct tutti_gpu {
 void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status);
 /* Returns the error that ended gpu's operations as the thread's last error, or OK. */
 tutti_status tt_gpu_failure(const tutti_gpu *gpu);
+/* Releases the streams that wait for units in graphs of gpu, which has failed. The streams of the
+ * unit that the worker runs follow when it has ended: until then it uses their memory. gpu->lock is
+ * held. */
+void tt_gpu_release_captured(tutti_gpu *gpu);
 /* Make the context of gpu current for the calling thread, and undo it. */
 tutti_status tt_gpu_enter(const tutti_gpu *gpu);
 void tt_gpu_leave(const tutti_gpu *gpu);

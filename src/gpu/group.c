@@ -9,6 +9,7 @@
 #include "gpu/check.h"
 #include "gpu/direct.h"
 #include "gpu/request.h"
+#include "gpu/rma.h"
 #include "gpu/scalar.h"
 #include "gpu/staged.h"
 #include "gpu/start.h"
@@ -68,6 +69,7 @@ static tutti_status add_item(struct tt_gpu_unit *u, const tutti_gpu_op *op)
     if (st)
         return st;
     item->op = *op;
+    item->window = op->window ? op->window->id : TT_GPU_NO_WINDOW;
     if (op->algo)
         strcpy(item->algo, op->algo);       /* tt_gpu_check has checked its length */
     if (op->op == TUTTI_PREMUL_SUM && op->scale_from &&
@@ -86,18 +88,21 @@ static tutti_status add_item(struct tt_gpu_unit *u, const tutti_gpu_op *op)
 static tutti_status reserve_memory(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
     size_t bytes = tt_gpu_p2p_bytes(gpu, u->items, u->nitems);
-
     tutti_status st = TUTTI_OK;
 
     u->direct_bytes = tt_gpu_direct_bytes(gpu, u);
-    if (!u->is_captured)
+    if (u->is_captured)
+        tt_gpu_direct_take_captured(gpu, u);
+    else
         st = tt_gpu_direct_take(gpu, u);
-    if (st || u->slot || (u->is_captured && u->direct_bytes))
+    if (st || u->slot || u->memory)
         return st;
     for (size_t i = 0; i < u->nitems; i++) {
         const tutti_gpu_op *op = &u->items[i].op;
-        const size_t own =
-            op->kind >= TUTTI_GPU_SEND ? 0 : tt_gpu_staged_bytes(gpu, op) + sizeof(uint64_t);
+        const size_t own = op->kind == TUTTI_GPU_PUT_SIGNAL ? tt_gpu_rma_bytes(gpu)
+                           : op->kind >= TUTTI_GPU_SEND
+                               ? 0
+                               : tt_gpu_staged_bytes(gpu, op) + sizeof(uint64_t);
 
         bytes = own > bytes ? own : bytes;
     }
@@ -204,12 +209,14 @@ static tutti_status take_ops(tutti_gpu_op *mine, const tutti_gpu_op *ops, size_t
                                           "tutti_gpu_group", "op", "tutti_gpu_op");
 
         if (!st)
-            st = tt_options_enum("tutti_gpu_group", "op.kind", mine[i].kind,
+            st = tt_options_enum("tutti_gpu_group", "op.kind", (int)mine[i].kind,
                                  TUTTI_GPU_KIND_COUNT - 1);
         if (!st && !mine[i].gpu)
             st = tt_fail(TUTTI_ERR_INVALID, "%s: gpu is NULL", tt_gpu_kind_name(mine[i].kind));
         if (!st && mine[i].kind == TUTTI_GPU_BARRIER)
             mine[i].count = 0;
+        if (!st && mine[i].kind == TUTTI_GPU_WAIT_SIGNAL)
+            mine[i].type = TUTTI_U8;
         if (st)
             return st;
     }

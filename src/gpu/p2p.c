@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "gpu/offer.h"
 #include "gpu/post.h"
 #include "gpu/staged.h"
 
@@ -19,11 +20,14 @@ struct piece {
 };
 
 /* Pieces are numbered over all operations of the lane. A send is copied, posted, freed; a receive
- * is posted, copied, freed. `next` is the first operation that is not cut up completely. */
+ * is posted, copied, freed. `next` is the first operation that is not cut up completely. A long one
+ * is first offered for a copy without pieces, when no piece is in flight. */
 struct lane {
     int peer;
     bool is_recv;
     size_t next, next_first;
+    struct tt_gpu_offer offer;
+    bool was_offered;           /* the next operation: it is staged */
     size_t begun, posted, received, freed;
     struct piece pieces[TT_GPU_P2P_DEPTH];
 };
@@ -131,18 +135,23 @@ static tutti_status piece_copied(const struct exchange *x, struct piece *p, bool
     return TUTTI_OK;
 }
 
-/* Cuts off the next piece, if a slot is free. */
+/* The next operation is complete, or cut up completely. */
+static void next_operation(struct lane *l)
+{
+    l->next++;
+    l->next_first = 0;
+    l->was_offered = false;
+}
+
+/* Cuts off the next piece of the next operation, if a slot is free. */
 static tutti_status begin_piece(struct exchange *x, struct lane *l, bool *moved)
 {
-    const struct tt_gpu_item *item;
+    const struct tt_gpu_item *item = &x->items[l->next];
     struct piece *p = &l->pieces[l->begun % TT_GPU_P2P_DEPTH];
     size_t each, left;
 
-    while (l->next < x->nitems && !is_of(l, &x->items[l->next]))
-        l->next++;
-    if (l->next == x->nitems || l->begun - l->freed == TT_GPU_P2P_DEPTH)
+    if (l->begun - l->freed == TT_GPU_P2P_DEPTH)
         return TUTTI_OK;
-    item = &x->items[l->next];
     each = x->piece_bytes / tutti_dtype_bytes(item->op.type);
     left = item->op.count - l->next_first;
     p->item = item;
@@ -151,12 +160,46 @@ static tutti_status begin_piece(struct exchange *x, struct lane *l, bool *moved)
     p->copying = false;
     l->begun++;
     l->next_first += p->n;
-    if (l->next_first == item->op.count) {
-        l->next++;
-        l->next_first = 0;
-    }
+    if (l->next_first == item->op.count)
+        next_operation(l);
     *moved = true;
     return l->is_recv ? TUTTI_OK : copy_piece(x, p, false);
+}
+
+/* Continues the offer of the next operation. */
+static tutti_status step_offer(struct exchange *x, struct lane *l, bool *moved)
+{
+    enum tt_gpu_offer_result result;
+    const tutti_status st =
+        tt_gpu_offer_step(&l->offer, tt_gpu_timeout_left(x->gpu, x->began_ns), &result, moved);
+
+    if (st)
+        return st;
+    if (result == TT_GPU_OFFER_COPIED)
+        next_operation(l);
+    else if (result == TT_GPU_OFFER_STAGED)
+        l->was_offered = true;
+    return TUTTI_OK;
+}
+
+/* Starts the next operation's offer or its next piece. */
+static tutti_status step_begin(struct exchange *x, struct lane *l, bool *moved)
+{
+    const tutti_gpu_op *op;
+
+    while (l->next < x->nitems && !is_of(l, &x->items[l->next]))
+        l->next++;
+    if (l->next == x->nitems)
+        return TUTTI_OK;
+    op = &x->items[l->next].op;
+    if (l->next_first || l->was_offered || tt_gpu_p2p_is_single(x->gpu, op) ||
+        tt_gpu_offer_is_useless(x->gpu, op))
+        return begin_piece(x, l, moved);
+    if (l->freed < l->begun)
+        return TUTTI_OK;
+    *moved = true;
+    return tt_gpu_offer_begin(&l->offer, op, l->pieces[0].copied,
+                              tt_gpu_timeout_left(x->gpu, x->began_ns));
 }
 
 static tutti_status step_post(struct exchange *x, struct lane *l, bool *moved)
@@ -214,7 +257,7 @@ static tutti_status step_free(struct exchange *x, struct lane *l, bool *moved)
 
 static tutti_status step_lane(struct exchange *x, struct lane *l, bool *moved)
 {
-    tutti_status st = begin_piece(x, l, moved);
+    tutti_status st = l->offer.op ? step_offer(x, l, moved) : step_begin(x, l, moved);
 
     if (!st)
         st = step_post(x, l, moved);
@@ -231,7 +274,24 @@ static bool is_complete(const struct exchange *x, const struct lane *l)
 
     while (next < x->nitems && !is_of(l, &x->items[next]))
         next++;
-    return next == x->nitems && l->freed == l->begun;
+    return next == x->nitems && l->freed == l->begun && !l->offer.op;
+}
+
+/* The copy of a lane that is in progress, or NULL. */
+static tt_cuda_event copy_of(const struct lane *l)
+{
+    if (l->offer.op)
+        return l->offer.state == TT_GPU_OFFER_COPY ? l->offer.copied : NULL;
+    for (size_t k = 0; k < TT_GPU_P2P_DEPTH; k++)
+        if (l->pieces[k].copying)
+            return l->pieces[k].copied;
+    return NULL;
+}
+
+/* Where the request is that lets a lane continue. */
+static tutti_request **request_of(struct lane *l)
+{
+    return l->offer.op ? &l->offer.request : &l->pieces[l->received % TT_GPU_P2P_DEPTH].request;
 }
 
 /* Sleeps until some lane can continue: a copy, else the first of the requests. */
@@ -240,20 +300,21 @@ static tutti_status wait_for_some(struct exchange *x)
     tutti_status st;
     size_t index;
 
-    for (size_t i = 0; i < x->nlanes; i++)
-        for (size_t k = 0; k < TT_GPU_P2P_DEPTH; k++)
-            if (x->lanes[i].pieces[k].copying) {
-                x->gpu->cu->event_synchronize(x->lanes[i].pieces[k].copied);
-                return TUTTI_OK;
-            }
     for (size_t i = 0; i < x->nlanes; i++) {
-        const struct lane *l = &x->lanes[i];
+        tt_cuda_event copy = copy_of(&x->lanes[i]);
 
-        x->waits[i] =
-            l->received < l->posted ? l->pieces[l->received % TT_GPU_P2P_DEPTH].request : NULL;
+        if (copy) {
+            x->gpu->cu->event_synchronize(copy);
+            return TUTTI_OK;
+        }
+    }
+    for (size_t i = 0; i < x->nlanes; i++) {
+        struct lane *l = &x->lanes[i];
+
+        x->waits[i] = l->offer.op || l->received < l->posted ? *request_of(l) : NULL;
     }
     st = tutti_wait_any(x->waits, x->nlanes, &index);
-    x->lanes[index].pieces[x->lanes[index].received % TT_GPU_P2P_DEPTH].request = NULL;
+    *request_of(&x->lanes[index]) = NULL;
     return st;
 }
 
@@ -287,10 +348,13 @@ static void abandon(struct exchange *x)
     snprintf(why, sizeof why, "%s", tutti_last_error());
     if (!tutti_comm_status(x->gpu->comm))
         tutti_comm_abort(x->gpu->comm);
-    for (size_t i = 0; i < x->nlanes; i++)
+    for (size_t i = 0; i < x->nlanes; i++) {
         for (size_t k = 0; k < TT_GPU_P2P_DEPTH; k++)
             if (x->lanes[i].pieces[k].request)
                 tutti_wait(x->lanes[i].pieces[k].request);
+        if (x->lanes[i].offer.request)
+            tutti_wait(x->lanes[i].offer.request);
+    }
     x->gpu->cu->stream_synchronize(x->gpu->in);
     x->gpu->cu->stream_synchronize(x->gpu->out);
     tt_fail_again(TUTTI_ERR_ABORTED, why);

@@ -35,6 +35,8 @@ tutti_status tt_gpu_post(const tutti_gpu_op *op, const void *src, void *dst, siz
                              .timeout_ms = call.timeout_ms };
         return op->kind == TUTTI_GPU_SEND ? tutti_send(src, n, op->type, op->root, comm, &call)
                                           : tutti_recv(dst, n, op->type, op->root, comm, &call);
+    case TUTTI_GPU_PUT_SIGNAL:
+    case TUTTI_GPU_WAIT_SIGNAL:
     case TUTTI_GPU_KIND_COUNT:
         break;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "reduce/convert.h"
+#include "reduce/float_env.h"
 
 /* The element at `from` as a number; 64-bit integers are rounded to 53 bits. */
 static double value_of(const void *from, tutti_dtype type)
@@ -42,9 +43,18 @@ static double value_of(const void *from, tutti_dtype type)
     return v.f64;
 }
 
+/* The same value in any floating-point environment of the caller. */
+static void set_scale(tutti_gpu_op *op, const void *from)
+{
+    const tt_float_env kept = tt_float_env_enter();
+
+    op->scale = value_of(from, op->type);
+    tt_float_env_leave(kept);
+}
+
 void tt_gpu_scalar_take(tutti_gpu_op *op)
 {
-    op->scale = value_of(op->scale_from, op->type);
+    set_scale(op, op->scale_from);
     op->scale_from = NULL;
 }
 
@@ -64,6 +74,6 @@ tutti_status tt_gpu_scalar_read(tutti_gpu *gpu, tutti_gpu_op *op)
         return tt_cuda_fail(gpu->cu, error, "gpu: copy of the factor of premul_sum from device %d",
                             gpu->device);
     }
-    op->scale = value_of(pinned, op->type);
+    set_scale(op, pinned);
     return TUTTI_OK;
 }

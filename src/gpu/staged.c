@@ -52,7 +52,10 @@ struct tt_gpu_blocks tt_gpu_blocks_of(const tutti_gpu_op *op, int rank, int nran
         return (struct tt_gpu_blocks){ all, all };
     case TUTTI_GPU_BARRIER:
         return (struct tt_gpu_blocks){ 0, 0 };
+    case TUTTI_GPU_WAIT_SIGNAL:
+        return (struct tt_gpu_blocks){ 0, 0 };
     case TUTTI_GPU_SEND:
+    case TUTTI_GPU_PUT_SIGNAL:
         return (struct tt_gpu_blocks){ 1, 0 };
     case TUTTI_GPU_RECV:
         return (struct tt_gpu_blocks){ 0, 1 };

@@ -6,13 +6,20 @@
 
 #define ARENA_BYTES_MIN (64u << 10)
 
+void tt_gpu_release_captured(tutti_gpu *gpu)
+{
+    for (const struct tt_gpu_captured *c = gpu->captured; c; c = c->next)
+        if (!c->is_running)
+            tt_gpu_captured_set_ended(c, true);
+}
+
 void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status)
 {
     pthread_mutex_lock(&gpu->lock);
     if (!atomic_load_explicit(&gpu->status, memory_order_relaxed)) {
         snprintf(gpu->why, sizeof gpu->why, "%s", tutti_last_error());
         atomic_store_explicit(&gpu->status, status, memory_order_release);
-        tt_gpu_captured_release(gpu);
+        tt_gpu_release_captured(gpu);
     }
     pthread_mutex_unlock(&gpu->lock);
 }

@@ -10,9 +10,13 @@
 #include "base/clock.h"
 #include "gpu/captured.h"
 #include "gpu/direct.h"
+#include "gpu/pinned.h"
+#include "gpu/pull.h"
 #include "gpu/request.h"
+#include "gpu/rma.h"
 #include "gpu/scalar.h"
 #include "gpu/staged.h"
+#include "reduce/float_env.h"
 
 /* Polls of the start words: first without a pause, then sleeps that get longer. */
 #define YIELDS 200
@@ -40,22 +44,48 @@ static void sleep_until_change(tutti_gpu *gpu, uint64_t ns)
     pthread_mutex_unlock(&gpu->lock);
 }
 
-static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
+static tutti_status run_collectives(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *arena)
 {
-    char *arena = tt_gpu_arena(gpu);
     tutti_status st = TUTTI_OK;
 
     for (size_t i = 0; i < u->nitems && !st; i++) {
         tutti_gpu_op op = u->items[i].op;
+        bool pulled;
 
-        if (op.kind == TUTTI_GPU_SEND || op.kind == TUTTI_GPU_RECV)
+        if (op.kind >= TUTTI_GPU_SEND)
             continue;
         op.algo = u->items[i].algo[0] ? u->items[i].algo : NULL;
         st = tt_gpu_scalar_read(gpu, &op);
         if (!st)
+            st = tt_gpu_pull_run(gpu, &op, &pulled);
+        if (!st && !pulled)
             st = tt_gpu_staged_run(gpu, &op, arena, op.scale);
     }
-    return st ? st : tt_gpu_p2p_run(gpu, u->items, u->nitems, arena);
+    return st;
+}
+
+/* Waits come last: other ranks may wait for what this one puts and sends. */
+static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
+{
+    char *arena = tt_gpu_arena(gpu);
+    tutti_status st = run_collectives(gpu, u, arena);
+
+    for (size_t i = 0; i < u->nitems && !st; i++)
+        if (u->items[i].op.kind == TUTTI_GPU_PUT_SIGNAL)
+            st = tt_gpu_rma_put(gpu, &u->items[i].op, u->items[i].window, arena);
+    if (!st)
+        st = tt_gpu_p2p_run(gpu, u->items, u->nitems, arena);
+    for (size_t i = 0; i < u->nitems && !st; i++)
+        if (u->items[i].op.kind == TUTTI_GPU_WAIT_SIGNAL)
+            st = tt_gpu_rma_wait(gpu, &u->items[i].op);
+    return st;
+}
+
+/* Records an error of gpu; ranks that wait for its signals get one, too. */
+static void fail(tutti_gpu *gpu, tutti_status st)
+{
+    tt_gpu_set_failed(gpu, st);
+    tt_gpu_rma_abort(gpu);
 }
 
 /* Returns an error if gpu has failed or was aborted. */
@@ -75,9 +105,10 @@ static void run_captured(tutti_gpu *gpu, struct tt_gpu_captured *c)
     tutti_status st = check_usable(gpu);
 
     if (!st)
-        st = c->memory ? tt_gpu_direct_run(gpu, c->unit, c->memory->mem) : run_items(gpu, c->unit);
+        st = c->unit->memory ? tt_gpu_direct_run(gpu, c->unit, c->unit->memory->mem)
+                             : run_items(gpu, c->unit);
     if (st)
-        tt_gpu_set_failed(gpu, st);
+        fail(gpu, st);
     tt_gpu_captured_end(c);
 }
 
@@ -150,7 +181,7 @@ static void run_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     if (!st && !u->job)
         st = u->slot ? tt_gpu_direct_run(gpu, u, tt_gpu_direct_memory(gpu, u)) : run_items(gpu, u);
     if (st)
-        tt_gpu_set_failed(gpu, st);
+        fail(gpu, st);
     else if (u->job)
         st = u->job->job(gpu->comm, u->job->arg);
     tt_gpu_flags_end(gpu->flags, u->sequence);
@@ -192,6 +223,7 @@ void *tt_gpu_worker(void *arg)
     const tutti_status st = tt_gpu_enter(gpu);
     bool end = false;
 
+    (void)tt_float_env_enter();     /* not the environment of the creating thread */
     tt_cuda_capture_relax(gpu->cu);
     if (st)
         tt_gpu_set_failed(gpu, st);

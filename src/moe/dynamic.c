@@ -346,11 +346,25 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
     return TUTTI_OK;
 }
 
+/* Options of calls that an exchange does not have. */
+static tutti_status check_call(const tutti_call *call)
+{
+    if (call->quant)
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": call.quant is %d: must be 0", (int)call->quant);
+    if (call->error_feedback)
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": call.error_feedback is %p: must be NULL",
+                       (const void *)call->error_feedback);
+    if (call->divisor)
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": call.divisor is %llu: must be 0",
+                       (unsigned long long)call->divisor);
+    if (call->scale != 0)
+        return tt_fail(TUTTI_ERR_INVALID, CALL ": call.scale is %g: must be 0", call->scale);
+    return TUTTI_OK;
+}
+
 /* Checks the arguments that do not depend on data. */
 static tutti_status dynamic_check(const tutti_dynamic *what, const struct tt_call_check *t)
 {
-    const tutti_call *call = t->call;
-
     if (!what->split_lengths || !what->index_block_lens || !what->recvbuffs)
         return tt_fail(TUTTI_ERR_INVALID, CALL ": %s is NULL",
                        !what->split_lengths      ? "split_lengths"
@@ -361,12 +375,7 @@ static tutti_status dynamic_check(const tutti_dynamic *what, const struct tt_cal
         return tt_fail(TUTTI_ERR_INVALID,
                        CALL ": start = %p or over = %p is misaligned: both must be 8-byte aligned",
                        (const void *)what->start, (void *)what->over);
-    if (call && (call->quant || call->error_feedback || call->divisor || call->scale != 0))
-        return tt_fail(TUTTI_ERR_INVALID, CALL ": call.%s is not supported",
-                       call->divisor      ? "divisor"
-                       : call->scale != 0 ? "scale"
-                                          : "quant");
-    return TUTTI_OK;
+    return t->call ? check_call(t->call) : TUTTI_OK;
 }
 
 /* Returns a declared number that fits in `bits`, or else a hash with the highest bit set. */

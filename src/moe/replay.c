@@ -17,6 +17,7 @@
 #include "moe/alike.h"
 #include "moe/pieces.h"
 #include "window/window.h"
+#include "window/handle.h"
 
 #define LINE 64u
 #define DEPTH_MAX 8u

@@ -164,8 +164,9 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
                        "%s: protocol error: rank %u reports an unknown routing error", call, rank);
     switch ((enum tt_route_flaw_kind)f->kind) {
     case TT_ROUTE_MANY:
-        return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u tokens, but conf.max_tokens is %u",
-                       call, rank, f->value, max_tokens);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: rank %u has routing.ntokens %u, but conf.max_tokens is %u", call, rank,
+                       f->value, max_tokens);
     case TT_ROUTE_NULL:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, but its routing.%s is NULL",
                        call, rank, f->token, TT_PLURAL(f->token), names[f->value]);

@@ -33,7 +33,8 @@ size_t tt_quant_element_bytes(tutti_dtype type)
     return type == TUTTI_F64 ? 8 : type == TUTTI_F32 ? 4 : 2;
 }
 
-float tt_quant_most(tutti_dtype type)
+/* Returns the largest finite number of the type, or of f32 if that is less. */
+static float largest_finite(tutti_dtype type)
 {
     return type == TUTTI_F16    ? 65504.0f
            : type == TUTTI_BF16 ? tt_float_of_bits(0x7f7f0000)
@@ -162,7 +163,7 @@ size_t tt_quant_encode_block(uint8_t *to, struct tt_quant_block *b, const float 
     const bool finite = tt_kernels_get()->quant->range(x, n, &least, &largest);
     struct tt_writer w;
 
-    tt_quant_block_find(b, codec, finite, least, largest, tt_quant_most(type));
+    tt_quant_block_find(b, codec, finite, least, largest, largest_finite(type));
     tt_writer_init(&w, to, head);
     for (uint32_t i = 0; i < tt_quant_block_words(codec); i++)
         tt_write_u32(&w, b->word[i]);
@@ -179,5 +180,5 @@ bool tt_quant_read_head(struct tt_quant_block *b, const uint8_t *from, enum tt_q
     tt_reader_init(&r, from, tt_quant_head_bytes(codec));
     for (uint32_t i = 0; i < tt_quant_block_words(codec); i++)
         word[i] = tt_read_u32(&r);
-    return tt_quant_block_read(b, codec, word, tt_quant_most(type));
+    return tt_quant_block_read(b, codec, word, largest_finite(type));
 }

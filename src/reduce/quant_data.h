@@ -12,8 +12,6 @@ size_t tt_quant_data_bytes(enum tt_quant_codec codec, size_t n);
 size_t tt_quant_head_bytes(enum tt_quant_codec codec);
 
 size_t tt_quant_element_bytes(tutti_dtype type);
-/* Returns the largest finite number of the type, or of f32 if that is less. */
-float tt_quant_most(tutti_dtype type);
 void tt_quant_widen(float *x, const char *src, size_t n, tutti_dtype type);
 void tt_quant_narrow(char *dst, const float *x, size_t n, tutti_dtype type);
 /* dst = a + x, rounded once to the type (or f32); dst may equal a. At most TT_QUANT_BLOCK_MAX

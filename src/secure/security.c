@@ -43,12 +43,12 @@ static tutti_status check_credentials(const struct tt_secure_conf *conf)
 {
     if (conf->mode == TT_SECURE_TOKEN && (!conf->token || !*conf->token))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "TUTTI_SECURITY (or conf.security) is \"token\", but no token is set "
-                       "(set TUTTI_TOKEN)");
+                       "TUTTI_SECURITY (or conf.security) is \"token\": no token is set (set "
+                       "TUTTI_TOKEN)");
     if (conf->mode == TT_SECURE_CERTIFICATE &&
         (!conf->certificate || !conf->key || !conf->authority))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "TUTTI_SECURITY (or conf.security) is \"certificate\", but %s is not set",
+                       "TUTTI_SECURITY (or conf.security) is \"certificate\": %s is not set",
                        !conf->certificate ? "TUTTI_CERTIFICATE"
                        : !conf->key       ? "TUTTI_KEY"
                                           : "TUTTI_AUTHORITY");

@@ -27,11 +27,11 @@ static void link_drop(tutti_run *run)
     struct tt_coordinator_link *l = &run->link;
 
     if (l->channel) {
-        tt_service_unwatch(run, tt_stream_fd(tt_channel_stream(l->channel)));
+        tt_poller_unwatch(run, tt_stream_fd(tt_channel_stream(l->channel)));
         tt_channel_destroy(l->channel);
         l->channel = NULL;
     } else if (l->fd >= 0) {
-        tt_service_unwatch(run, l->fd);
+        tt_poller_unwatch(run, l->fd);
         close(l->fd);
     }
     l->fd = -1;
@@ -106,7 +106,7 @@ static void coordinator_link_update_events(tutti_run *run)
     if (events == l->events)
         return;
     l->events = events;
-    tt_service_change(run, tt_stream_fd(tt_channel_stream(l->channel)), events, l);
+    tt_poller_change(run, tt_stream_fd(tt_channel_stream(l->channel)), events, l);
 }
 
 void tt_link_send(tutti_run *run, const void *data, size_t bytes)
@@ -128,7 +128,7 @@ static void coordinator_link_begin(tutti_run *run, uint64_t now_ns)
     struct tt_coordinator_link *l = &run->link;
 
     l->fd = tt_connect_begin(&run->coordinators[l->at]);
-    if (l->fd < 0 || !tt_service_watch(run, l->fd, EPOLLOUT, l)) {
+    if (l->fd < 0 || !tt_poller_watch(run, l->fd, EPOLLOUT, l)) {
         link_broke(run, strerror(errno));
         return;
     }
@@ -153,7 +153,7 @@ static void link_connected(tutti_run *run)
         return;
     }
     if (tt_channel_create(&l->channel, stream, &conf)) {
-        tt_service_unwatch(run, l->fd);
+        tt_poller_unwatch(run, l->fd);
         tt_stream_destroy(stream);
         l->fd = -1;
         link_broke(run, tutti_last_error());

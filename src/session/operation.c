@@ -27,21 +27,6 @@
  * exchanges updates instead */
 #define UPDATE_EVERY 8u
 
-/* ---- the call ---- */
-
-static const char of_one[] = "tutti_run_collective";
-static _Thread_local const char *call_name = of_one;
-
-const char *tt_operation_call(void)
-{
-    return call_name;
-}
-
-void tt_operation_enter_call(const char *name)
-{
-    call_name = name ? name : of_one;
-}
-
 /* ---- arguments ---- */
 
 /* Returns whether the result keeps its meaning if members are lost: buffers keep their shapes,
@@ -96,7 +81,7 @@ static tutti_status check_partial(const tutti_elastic *op, const char *name)
 
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag)
 {
-    const char *name = call_name;
+    const char *name = tt_operation_call();
     uint64_t bytes;
     tutti_status st;
     static const char *const modes[] = { "TUTTI_ABORT", "TUTTI_RETRY", "TUTTI_PARTIAL" };
@@ -112,6 +97,12 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     if (!tt_bytes_of(op->count, sizeof(uint64_t), &bytes))
         return tt_fail(TUTTI_ERR_INVALID, "%s: op.count %zu does not fit in the address space",
                        name, op->count);
+    bytes = op->count * tutti_dtype_bytes(op->type);
+    if (!tt_memory_can_be(op->src, bytes) || !tt_memory_can_be(op->dst, bytes))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: op.count %zu: op.src at %p or op.dst at %p does not fit in the address "
+                       "space",
+                       name, op->count, op->src, op->dst);
     if ((unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: op.mode is %d (%s): must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "
@@ -157,90 +148,6 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
     return st ? st : check_partial(op, name);
 }
 
-/* ---- overwritten input ----------------------------------------------------------------------- */
-
-static size_t sum_of(const size_t *counts, uint32_t n)
-{
-    size_t sum = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        sum += counts[i];
-    return sum;
-}
-
-/* Returns the size of the input that the operation overwrites. */
-static size_t overwrites(const struct tt_operation *o)
-{
-    const tutti_elastic *op = o->op;
-    const uint32_t nranks = o->nscope;
-    const size_t bytes = op->count * tutti_dtype_bytes(op->type);
-    const uintptr_t s = (uintptr_t)op->src, d = (uintptr_t)op->dst;
-
-    switch (op->coll) {
-    case TUTTI_ALLREDUCE:
-    case TUTTI_REDUCE:
-        return s == d && !op->withholds ? bytes : 0;
-    case TUTTI_ALLTOALL:
-        return s == d ? nranks * bytes : 0;
-    case TUTTI_REDUCE_SCATTER:
-        return d >= s && d < s + nranks * bytes ? nranks * bytes : 0;
-    case TUTTI_REDUCE_SCATTERV: {
-        const size_t all = sum_of(o->counts, nranks) * tutti_dtype_bytes(op->type);
-
-        return d >= s && d < s + all ? all : 0;
-    }
-    case TUTTI_BROADCAST: /* quantized: all get the same values, including the root */
-        return op->quant && s == d && tutti_comm_rank(o->scope) == o->root ? bytes : 0;
-    case TUTTI_ALLGATHER:
-        return op->quant && s == d + (uintptr_t)tutti_comm_rank(o->scope) * bytes ? bytes : 0;
-    default:
-        return 0;
-    }
-}
-
-/* Returns the size of the residuals for error feedback: one per element of this rank's src. */
-static size_t feedback_bytes(const struct tt_operation *o)
-{
-    const tutti_elastic *op = o->op;
-    const size_t bytes = op->count * sizeof *op->error_feedback;
-
-    if (!op->error_feedback)
-        return 0;
-    if (op->coll == TUTTI_BROADCAST && tutti_comm_rank(o->scope) != o->root)
-        return 0;
-    return op->coll == TUTTI_REDUCE_SCATTER ? o->nscope * bytes : bytes;
-}
-
-static tutti_status copy_input(struct tt_operation *o)
-{
-    struct tt_tag *t = o->kept;
-    const uint32_t at =
-        t->tentative.op && tt_is_saved(&t->tentative.saved) && t->tentative.saved.copy == 0;
-    const size_t input_bytes = o->op->src ? overwrites(o) : 0, more_bytes = feedback_bytes(o),
-                 bytes = input_bytes + more_bytes;
-
-    if (bytes == 0)
-        return TUTTI_OK;
-    if (bytes > t->copy_cap[at]) {
-        free(t->copy[at]);
-        t->copy[at] = malloc(bytes);
-        t->copy_cap[at] = t->copy[at] ? bytes : 0;
-        if (!t->copy[at])
-            return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory for a copy of the input (%zu bytes)",
-                           call_name, bytes);
-    }
-    if (input_bytes)
-        memcpy(t->copy[at], o->op->src, input_bytes);
-    if (more_bytes)
-        memcpy((uint8_t *)t->copy[at] + input_bytes, o->op->error_feedback, more_bytes);
-    o->saved = (struct tt_saved){ .input = (void *)(uintptr_t)o->op->src,
-                                  .input_bytes = input_bytes,
-                                  .feedback = o->op->error_feedback,
-                                  .feedback_bytes = more_bytes,
-                                  .copy = at };
-    return TUTTI_OK;
-}
-
 /* ---- steps ---- */
 
 static tutti_status may_begin(tutti_run *run, uint32_t tag)
@@ -252,13 +159,14 @@ static tutti_status may_begin(tutti_run *run, uint32_t tag)
     if (run->space.epoch == 0)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: this member is in no view (call tutti_run_epoch to join one)",
-                       call_name);
+                       tt_operation_call());
     if (run->tags[tag].in_use)
         return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress",
-                       call_name, tag);
+                       tt_operation_call(), tag);
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress",
-                       call_name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: a group call of the run (epoch, commit, sync, ...) is in progress",
+                       tt_operation_call());
     return TUTTI_OK;
 }
 
@@ -335,7 +243,7 @@ static tutti_status await_recovery(tutti_run *run, uint64_t *deadline_ns)
         if (!tt_run_wait_awake(run, deadline_ns) && run->recovering && !run->over)
             return tt_fail(TUTTI_ERR_TIMEOUT,
                            "%s: another thread did not form the next view before the deadline",
-                           call_name);
+                           tt_operation_call());
     return TUTTI_OK;
 }
 
@@ -392,7 +300,8 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     st = tt_member_begin(&run->m, tag, o->seen_ns);
     if (st) {
         tt_subgroup_drop(o);
-        return tt_fail(st, "tutti_run_collective: an operation with tag %u cannot start now", tag);
+        return tt_fail(
+            st, "tutti_run_collective: cannot start an operation with tag %u in this view", tag);
     }
     tt_context_set_operation(o->comm->context, operation_mode(o), tag, run->m.ops[tag].n);
     tt_context_set_operation(o->scope->context, operation_mode(o), tag, run->m.ops[tag].n);
@@ -412,18 +321,6 @@ tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_el
     return TUTTI_OK;
 }
 
-/* After this process was suspended, each call gets the whole timeout again. */
-int64_t tt_operation_left_ms(const struct tt_operation *o)
-{
-    if (o->deadline_ns == TT_NEVER)
-        return -1;
-    if (tt_run_was_stalled(o->deadline_ns, o->seen_ns))
-        return o->op->timeout_ms;
-    return o->deadline_ns > o->seen_ns
-               ? (int64_t)((o->deadline_ns - o->seen_ns + TT_MS - 1) / TT_MS)
-               : 1;
-}
-
 /* A member that withholds contributes zeros. */
 static void clear_contribution(const tutti_elastic *op)
 {
@@ -438,7 +335,7 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
     const tutti_elastic *op = o->op;
     const void *src = op->withholds ? op->dst : op->src;
     tutti_call *call = &o->call;
-    const tutti_status st = copy_input(o); /* copied here, since no other thread waits for the
+    const tutti_status st = tt_saved_take(o); /* copied here, since no other thread waits for the
                                               lock: the copy may be large */
 
     if (st)
@@ -587,20 +484,6 @@ void tt_operation_tick(tutti_run *run, uint64_t now_ns)
 
 /* ---- the outcome ---- */
 
-/* The tag and its copies belong to the operation until it is judged. */
-void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved)
-{
-    if (!tt_is_saved(saved))
-        return;
-    tt_run_unlock(run);
-    if (saved->input_bytes)
-        memcpy(saved->input, t->copy[saved->copy], saved->input_bytes);
-    if (saved->feedback_bytes)
-        memcpy(saved->feedback, (uint8_t *)t->copy[saved->copy] + saved->input_bytes,
-               saved->feedback_bytes);
-    tt_run_lock(run);
-}
-
 static tutti_status lost_status(tutti_run *run, const struct tt_operation *o)
 {
     const tutti_status st = run->over ? tt_run_check(run) : TUTTI_OK;
@@ -649,22 +532,6 @@ static void wait_outcome(tutti_run *run, const struct tt_operation *o)
     }
 }
 
-static void leave_engine(tutti_run *run, const struct tt_operation *o)
-{
-    o->kept->inside = NULL;
-    run->ninside--;
-    if (run->ninside == 0 && (run->recovering || run->calling))
-        pthread_cond_broadcast(&run->changed);
-}
-
-void tt_operation_leave(tutti_run *run, struct tt_operation *o)
-{
-    leave_engine(run, o);
-    o->kept->in_use = false;
-    run->noperations--;
-    tt_oplog_end(o->record, TUTTI_OK);  /* tentative */
-}
-
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
 {
     struct tt_tag *t = &run->tags[o->tag];
@@ -673,7 +540,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
 
     wait_outcome(run, o);
     /* the thread that forms the next view waits for outcomes: the machine accepts no call before */
-    leave_engine(run, o);
+    tt_operation_leave_engine(run, o);
     final = t->done && t->state != TT_OP_RESTORED && t->state != TT_OP_NONE;
     if (final) {
         if (t->given && o->op->coll != TUTTI_BARRIER)
@@ -699,7 +566,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     tt_subgroup_drop(o);
     t->in_use = false;
     run->noperations--;
-    tt_oplog_end(o->record, st);
+    tt_run_trace_end(o->record, st);
     return st;
 }
 
@@ -712,7 +579,7 @@ static tutti_status await_others(tutti_run *run, uint64_t *deadline_ns)
         if (!tt_run_wait_awake(run, deadline_ns) && run->ninside > 0 && !run->over)
             return tt_fail(TUTTI_ERR_TIMEOUT,
                            "%s: operations of other threads did not complete before the deadline",
-                           call_name);
+                           tt_operation_call());
     return TUTTI_OK;
 }
 
@@ -726,7 +593,7 @@ tutti_status tt_operation_too_late(void)
     return tt_fail(TUTTI_ERR_TIMEOUT,
                    "%s: the outcome arrived after the deadline; the input was restored "
                    "(call tutti_run_epoch for the next view)",
-                   call_name);
+                   tt_operation_call());
 }
 
 tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint64_t epoch,
@@ -742,26 +609,27 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return tt_run_check(run);
     /* another thread has formed it, for operations with another `least` */
     if (run->space.epoch > epoch && !run->m.stopped) {
-        st = tt_view_suffices(run, op->least, call_name);
+        st = tt_view_suffices(run, op->least, tt_operation_call());
         return st ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : TUTTI_OK;
     }
     if (run->calling)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: a collective call of the run is already in progress",
-                       call_name);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: a group call of the run (epoch, commit, sync, ...) is in progress",
+                       tt_operation_call());
     if (tt_deferred_tried(run))
         /* another thread has tentative operations: this one must not form the next view */
         return epoch_is_over(run);
     if (run->m.epoch == 0)
         return tt_fail(TUTTI_ERR_ABORTED,
                        "%s: this member is in no view (call tutti_run_epoch to join one)",
-                       call_name);
+                       tt_operation_call());
     run->dropped = false;
     run->recovering = run->calling = true;
     st = await_others(run, &deadline_ns);
     if (!st)
-        st = tt_view_again(run, op->least, deadline_ns, call_name, &result);
+        st = tt_view_again(run, op->least, deadline_ns, tt_operation_call(), &result);
     if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed first */
-        st = tt_run_epoch_over(run, call_name,
+        st = tt_run_epoch_over(run, tt_operation_call(),
                                "; other members did not retry, and called other operations (call "
                                "tutti_run_epoch for the next view)");
     run->recovering = run->calling = false;
@@ -838,7 +706,7 @@ tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op)
     uint64_t epoch, deadline_ns;
     tutti_status st;
 
-    st = tt_run_check_call(run, op, "op", call_name);
+    st = tt_run_check_call(run, op, "op", tt_operation_call());
     if (st)
         return st;
     st = tt_operation_check(run, op, op->tag);

@@ -11,7 +11,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/host.h"
 #include "base/log.h"
 #include "base/prng.h"
 #include "session/run.h"
@@ -24,9 +23,6 @@
 #define QUEUE_BYTES (1u << 20)
 /* maximum size of a message of an authenticated member */
 #define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)
-/* maximum unsent bytes in the system; the rest is queued here, where it is counted. Not during a
- * measurement */
-#define UNSENT_BYTES (128u << 10)
 /* messages of one connection before others are served: an array may consist of many pieces */
 #define MESSAGES_AT_ONCE 8
 #define CHUNKS_AT_ONCE 16               /* chunks of a measurement, likewise */
@@ -37,15 +33,6 @@ _Static_assert(FRAME_BYTES >= TT_MESSAGE_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES 
                "a piece leaves room for other messages");
 
 /* ---- wanted members -------------------------------------------------------------------------- */
-
-struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id)
-{
-    struct tt_peer_link *p = run->peers;
-
-    while (p && p->id != id)
-        p = p->next;
-    return p;
-}
 
 static struct tt_peer_link *peer_create(tutti_run *run, uint64_t id)
 {
@@ -82,11 +69,6 @@ static void peer_want(tutti_run *run, const struct tt_surroundings_seat *seat, u
     p->try_ns = run->m.id < p->id ? now_ns : now_ns + patience_ns;
 }
 
-static void end_conn(struct tt_peer_conn *c)
-{
-    c->dead = true;
-}
-
 /* The connection leaves its place for unauthenticated peers. */
 static void end_unauthenticated(tutti_run *run, struct tt_peer_conn *c)
 {
@@ -103,7 +85,7 @@ static void peer_unwant(tutti_run *run, struct tt_peer_link *p)
     p->has_offer = false;
     for (struct tt_peer_conn *c = run->conns; c; c = c->next)
         if (c->peer == p)
-            end_conn(c);
+            tt_peer_conn_end(c);
 }
 
 void tt_peers_update(tutti_run *run, uint64_t now_ns)
@@ -126,84 +108,7 @@ void tt_peers_update(tutti_run *run, uint64_t now_ns)
     }
 }
 
-uint64_t tt_peers_host(const tutti_run *run)
-{
-    uint64_t first = run->m.id, mark = run->mark.number;
-
-    for (const struct tt_peer_link *p = run->peers; p; p = p->next)
-        if (p->id < first && tt_run_rank_of(run, p->id) != UINT32_MAX &&
-            tt_member_card_is_here(&run->card, &p->card, p->place)) {
-            first = p->id;
-            mark = p->card.mark;
-        }
-    return mark ? mark : tt_host_hash();
-}
-
-/* ---- sending --------------------------------------------------------------------------------- */
-
-static void peer_conn_update_events(tutti_run *run, struct tt_peer_conn *c)
-{
-    const uint32_t events = tt_channel_events(c->channel);
-
-    if (events == c->events)
-        return;
-    c->events = events;
-    tt_service_change(run, tt_stream_fd(tt_channel_stream(c->channel)), events, c);
-}
-
-static void conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_message *s)
-{
-    uint8_t data[TT_MESSAGE_BYTES_MAX];
-    const size_t bytes = tt_message_write(s, data);
-
-    if (c->dead)
-        return;
-    if (tt_channel_send(c->channel, data, bytes) != 0) {
-        end_conn(c);
-        tt_run_wake(run);
-    } else {
-        peer_conn_update_events(run, c);
-    }
-}
-
-void tt_peers_broadcast(tutti_run *run, const struct tt_message *s)
-{
-    for (uint32_t i = 0; i < run->m.nranks; i++) {
-        const struct tt_peer_link *p = tt_peers_find(run, run->m.view[i].id);
-
-        if (p && p->conn)
-            conn_send(run, p->conn, s);
-    }
-}
-
-void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_bytes,
-                   const void *body, size_t body_bytes)
-{
-    const struct tt_peer_link *p = tt_peers_find(run, id);
-    struct tt_parcel *parcel;
-
-    if (!p || !p->conn || p->conn->dead)
-        return;
-    parcel = tt_parcel_join(head, head_bytes, body, body_bytes);
-    if (!parcel || tt_channel_send_parcel(p->conn->channel, parcel) != 0) {
-        end_conn(p->conn);
-        tt_run_wake(run);
-    } else {
-        peer_conn_update_events(run, p->conn);
-    }
-    tt_parcel_drop(parcel);
-}
-
 /* ---- requests -------------------------------------------------------------------------------- */
-
-static void set_unsent(struct tt_peer_conn *c, uint32_t bytes)
-{
-    const int unsent = (int)bytes;
-
-    if (c->unsent_bytes != bytes &&
-        setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent) == 0)
-        c->unsent_bytes = bytes;
-}
 
 /* Serves the next request when the previous piece has been passed to the system. Thus other
  * messages wait for one piece at most. */
@@ -217,29 +122,14 @@ static void serve_requests(tutti_run *run, struct tt_peer_link *p)
         q->first = (q->first + 1) % TT_RUN_REQUESTS;
         q->n--;
         if (!tt_state_receive(run, p->id, r->data, r->bytes))
-            end_conn(p->conn);
+            tt_peer_conn_end(p->conn);
     }
     for (int n = 0; p->conn && !p->conn->dead && tt_channel_queued(p->conn->channel) == 0; n++) {
         p->conn->more |= n == CHUNKS_AT_ONCE;
         if (p->conn->more || !tt_measure_room(run, p->id))
             return;
-        set_unsent(p->conn, tt_measure_unsent(run, p->id));
+        tt_peer_conn_set_unsent(p->conn, tt_measure_unsent(run, p->id));
     }
-}
-
-void tt_peers_measure(tutti_run *run, bool measuring)
-{
-    for (const struct tt_peer_link *p = run->peers; p; p = p->next)
-        if (p->conn && !p->conn->dead)
-            set_unsent(p->conn, measuring ? TT_SURVEY_UNSENT_MIN : UNSENT_BYTES);
-}
-
-void tt_peers_resume_send(tutti_run *run, uint64_t id)
-{
-    const struct tt_peer_link *p = tt_peers_find(run, id);
-
-    if (p && p->conn)
-        p->conn->more = true;
 }
 
 /* Queues a request. Requests beyond the limit are dropped; the member will then request the data
@@ -270,7 +160,7 @@ static void send_identity(tutti_run *run, struct tt_peer_conn *c)
     tt_random_bytes(c->own.nonce, sizeof c->own.nonce);
     c->own.id = run->m.id;
     memcpy(s.nonce, c->own.nonce, sizeof s.nonce);
-    conn_send(run, c, &s);
+    tt_peer_conn_send(run, c, &s);
 }
 
 static void send_proof(tutti_run *run, struct tt_peer_conn *c)
@@ -278,7 +168,7 @@ static void send_proof(tutti_run *run, struct tt_peer_conn *c)
     struct tt_message s = { .kind = TT_MESSAGE_PROOF };
 
     tt_message_prove(s.proof, run->m.secret, c->connects, &c->own, &c->other);
-    conn_send(run, c, &s);
+    tt_peer_conn_send(run, c, &s);
 }
 
 /* Closes the oldest connections of the member beyond the limit. Any of the latest ones may be
@@ -289,7 +179,7 @@ static void conns_end_oldest(tutti_run *run, const struct tt_peer_link *p)
 
     for (struct tt_peer_conn *c = run->conns; c; c = c->next)
         if (c->peer == p && c->proved && !c->dead && ++n > CONNS_OF_ONE)
-            end_conn(c);
+            tt_peer_conn_end(c);
 }
 
 /* Both ends are authenticated. */
@@ -302,7 +192,7 @@ static void conn_authenticated(tutti_run *run, struct tt_peer_conn *c)
     c->give_up_ns = TT_NEVER;
     /* the member may connect before its proposal arrives */
     if (!p && !(p = peer_create(run, c->other.id))) {
-        end_conn(c);
+        tt_peer_conn_end(c);
         return;
     }
     c->peer = p;
@@ -316,7 +206,7 @@ static void conn_authenticated(tutti_run *run, struct tt_peer_conn *c)
     p->away_ns = p->suspect_ns = p->try_ns = TT_NEVER;
     tt_channel_allow(c->channel, FRAME_BYTES);
     if (run->offered)
-        conn_send(run, c, &run->offer);
+        tt_peer_conn_send(run, c, &run->offer);
     tt_state_connected(run, p->id);
     tt_measure_connected(run, p->id);
 }
@@ -402,12 +292,12 @@ static bool open_channel(tutti_run *run, struct tt_peer_conn *c)
                                                  .queue_max = QUEUE_BYTES };
     struct tt_stream *stream;
 
-    set_unsent(c, UNSENT_BYTES);
+    tt_peer_conn_set_unsent(c, TT_PEER_UNSENT_BYTES);
     if (tt_stream_create(&stream, run->secure, c->fd,
                          c->connects ? TT_STREAM_CONNECTS : TT_STREAM_ACCEPTS))
         return false;
     if (tt_channel_create(&c->channel, stream, &conf)) {
-        tt_service_unwatch(run, c->fd);
+        tt_poller_unwatch(run, c->fd);
         tt_stream_destroy(stream);
         c->fd = -1;
         return false;
@@ -461,8 +351,8 @@ static void try_address(tutti_run *run, struct tt_peer_link *p, uint64_t now_ns)
     }
     p->beside_ns = p->address % n == 0 ? TT_NEVER : now_ns + PARALLEL_NS;
     p->trying->events = EPOLLOUT;
-    if (!tt_service_watch(run, fd, EPOLLOUT, p->trying))
-        end_conn(p->trying);
+    if (!tt_poller_watch(run, fd, EPOLLOUT, p->trying))
+        tt_peer_conn_end(p->trying);
 }
 
 /* Returns the remote address, IPv4 mapped to IPv6, or zeros if the peer has already
@@ -511,7 +401,7 @@ static void peers_limit_unauthenticated(tutti_run *run)
         }
     }
     end_unauthenticated(run, worst);
-    end_conn(worst);
+    tt_peer_conn_end(worst);
 }
 
 /* Accepts at most one connection per place, because closed connections are freed at the end of
@@ -534,8 +424,8 @@ void tt_peers_accept(tutti_run *run, uint64_t now_ns)
         find_origin(fd, c->origin);
         run->nstrangers++;
         c->events = EPOLLIN;
-        if (!tt_service_watch(run, fd, EPOLLIN, c) || !open_channel(run, c))
-            end_conn(c);
+        if (!tt_poller_watch(run, fd, EPOLLIN, c) || !open_channel(run, c))
+            tt_peer_conn_end(c);
     }
 }
 
@@ -555,7 +445,7 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
             connect_failed(run, c->peer, err, tt_now_ns());
         /* another attempt was faster */
         if (err || (c->peer->conn && c->peer->trying != c) || !open_channel(run, c)) {
-            end_conn(c);
+            tt_peer_conn_end(c);
             return;
         }
         c->peer->refusals = 0;
@@ -572,11 +462,11 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
             got = -EPROTO;
     }
     if (got < 0)
-        end_conn(c);
+        tt_peer_conn_end(c);
     if (c->peer && c->proved)
         serve_requests(run, c->peer);
     if (!c->dead)
-        peer_conn_update_events(run, c);
+        tt_peer_conn_update_events(run, c);
 }
 
 /* Frees closed connections, and schedules new attempts to their members. */
@@ -594,10 +484,10 @@ void tt_peers_settle(tutti_run *run)
         *at = c->next;
         end_unauthenticated(run, c);
         if (c->channel) {
-            tt_service_unwatch(run, tt_stream_fd(tt_channel_stream(c->channel)));
+            tt_poller_unwatch(run, tt_stream_fd(tt_channel_stream(c->channel)));
             tt_channel_destroy(c->channel);
         } else if (c->fd >= 0) {
-            tt_service_unwatch(run, c->fd);
+            tt_poller_unwatch(run, c->fd);
             close(c->fd);
         }
         if (p && p->trying == c)
@@ -664,7 +554,7 @@ void tt_peers_tick(tutti_run *run, uint64_t now_ns)
 {
     for (struct tt_peer_conn *c = run->conns; c; c = c->next) {
         if (!c->dead && !c->proved && now_ns >= c->give_up_ns)
-            end_conn(c);
+            tt_peer_conn_end(c);
         else if (c->more)
             tt_peers_event(run, c);
     }
@@ -708,6 +598,6 @@ void tt_peers_close(tutti_run *run)
     for (struct tt_peer_link *p = run->peers; p; p = p->next)
         p->wanted = false;
     for (struct tt_peer_conn *c = run->conns; c; c = c->next)
-        end_conn(c);
+        tt_peer_conn_end(c);
     tt_peers_settle(run);
 }

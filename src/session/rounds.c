@@ -1,5 +1,4 @@
-/* Calls that all members make: waiting for the coordinator's decision, and the two calls that
- * need nothing else. */
+/* Calls that all members make: waiting for the coordinator's decision, and its errors. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +54,7 @@ tutti_status tt_round_collides(const tutti_run *run, const char *name)
             return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress",
                            name, tag);
     return tt_fail(TUTTI_ERR_INVALID, "%s: %s is already in progress", name,
-                   run->calling ? "another collective call of the run"
+                   run->calling ? "another group call of the run"
                                 : "a call on the view's communicator");
 }
 
@@ -141,10 +140,10 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
         "%s: no newcomer was admitted before this member's deadline (members left: %" PRIu64
         "; least: %u; waiting newcomers: %" PRIu64 ")%s",
         name, r->value, least, r->other,
-        r->other > 0 || r->value >= least ? "; not all members can see the newcomers yet, or the "
-                                            "`most` or group of a newcomer prevents "
-                                            "this view"
-                                          : "");
+        r->other > 0 || r->value >= least
+            ? "; the newcomers have not reached all members yet, or the `most` "
+              "or group of a newcomer prevents this view"
+            : "");
 }
 
 /* Returns the error of an `optimize` call that all had made. */
@@ -246,80 +245,3 @@ tutti_status tt_round_call(tutti_run *run, const struct tt_elmsg *call, uint64_t
     return tt_round_finish(run, deadline_ns, name, result);
 }
 
-static tutti_status round_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms,
-                                struct tt_member_act *result)
-{
-    const struct tt_elmsg call = { .what = TT_CALL_AGREE, .value = flags };
-    static const char name[] = "tutti_run_agree";
-    tutti_status st;
-
-    if (run->calling || run->noperations > 0)
-        return tt_round_refuse(run, name);
-    st = tt_deferred_refuse(run, NULL, name);
-    if (st)
-        return st;
-    run->calling = true;
-    st = tt_round_call(run, &call, tt_run_deadline(run, timeout_ms), name, result);
-    if (!st)
-        tt_deferred_clear_all(run);
-    run->calling = false;
-    return st;
-}
-
-/* Returns the outcome of the remaining members, even after a loss. */
-static tutti_status agreed_status(const tutti_run *run, const struct tt_member_act *result)
-{
-    char left[80];
-
-    if (result->what != TT_ROUND_LOST)
-        return TUTTI_OK;
-    snprintf(left, sizeof left, "; the remaining members agree on %#" PRIx64, result->value);
-    return tt_run_epoch_over(run, "tutti_run_agree", left);
-}
-
-tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t timeout_ms, uint64_t *out)
-{
-    struct tt_member_act result;
-    uint64_t record;
-    tutti_status st;
-
-    st = tt_run_check_call(run, out, "out", "tutti_run_agree");
-    if (st)
-        return st;
-    record = tt_run_trace_begin(run, TT_OPLOG_RUN_AGREE, 0);
-    tt_run_lock(run);
-    st = round_agree(run, flags, timeout_ms, &result);
-    if (!st) {
-        *out = result.value;
-        st = agreed_status(run, &result);
-    }
-    tt_run_unlock(run);
-    tt_oplog_end(record, st);
-    return st;
-}
-
-tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *outcome)
-{
-    static const char name[] = "tutti_run_commit";
-    bool all = false;
-    uint64_t record;
-    tutti_status st;
-
-    st = tt_run_check_call(run, outcome, "outcome", name);
-    if (st)
-        return st;
-    record = tt_run_trace_begin(run, TT_OPLOG_RUN_COMMIT, 0);
-    tt_run_lock(run);
-    if (run->calling || run->noperations > 0) {
-        st = tt_round_refuse(run, name);
-    } else {
-        run->calling = true;
-        st = tt_deferred_commit(run, good, tt_run_deadline(run, timeout_ms), name, &all);
-        run->calling = false;
-    }
-    tt_run_unlock(run);
-    tt_oplog_end(record, st);
-    if (!st)
-        *outcome = all;
-    return st;
-}

@@ -14,6 +14,7 @@
 
 #include "base/acceptor.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "comm/comm.h"
 #include "elastic/member.h"
 #include "elastic/mismatch.h"
@@ -116,7 +117,7 @@ struct tt_peer_link {
 /* ---- views ---- */
 
 /* A world, and its members by job rank. */
-struct tt_rma_home {
+struct tt_run_home {
     struct tt_world *world;
     uint64_t epoch;                     /* epoch in which it was created, as its name; 0: none */
     uint32_t n;
@@ -246,8 +247,8 @@ struct tutti_run {
     struct tt_acceptor acceptor;
 
     struct tt_member m;
-    struct tt_surroundings_seat *seats;              /* [2 * TT_ELASTIC_MEMBERS_MAX]: members of the view,
-                                           then proposed ones */
+    struct tt_surroundings_seat *seats;     /* [2 * TT_ELASTIC_MEMBERS_MAX]: members of the view,
+                                               then proposed ones */
     uint8_t *scratch;
     uint8_t (*results)[TT_SETTLED_BYTES];   /* [TT_ELASTIC_TAGS] results of small operations;
                                                touched only for used tags */
@@ -274,7 +275,7 @@ struct tutti_run {
     struct tt_run_survey *survey;       /* NULL: never measured */
     bool synced[2];                     /* by enum tt_sync_scope: a sync was successful before */
 
-    struct tt_rma_home home;
+    struct tt_run_home home;
     struct tt_view_comms space;
     char stop_why[TT_MESSAGE_TEXT_BYTES];  /* first failure of the epoch, or the coordinator's
                                            message; "": none */
@@ -310,6 +311,10 @@ struct tutti_run {
 
 static inline void tt_run_lock(tutti_run *run) { pthread_mutex_lock(&run->lock); }
 static inline void tt_run_unlock(tutti_run *run) { pthread_mutex_unlock(&run->lock); }
+/* Returns whether this process is a forked child: the run belongs to its parent. */
+static inline bool tt_run_is_inherited(const tutti_run *run) { return run->forks != tt_forks(); }
+
+/* run_state.c */
 /* Waits for a change, until deadline_ns at most. Returns false after it. The lock is held before
  * and after. */
 bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
@@ -339,7 +344,6 @@ tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char 
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
 /* Returns whether the process was suspended at the deadline: it is noticed much too late. */
 bool tt_run_was_stalled(uint64_t deadline_ns, uint64_t now_ns);
-void tt_run_wake(tutti_run *run);
 /* Returns whether a wait must be logged now: after a second, and again after each doubling, at
  * most a minute. *waited_ns: duration of the wait. */
 bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns,
@@ -353,8 +357,14 @@ void tt_run_give_up(tutti_run *run, const char *what);
  * The caller holds the lock. */
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Performs an action of the machine. */
-void tt_run_act(void *context, const struct tt_member_act *act);
+
+/* poller.c: the descriptors that the service thread polls */
+/* Watches fd for `events`, or no longer. data: passed with the event. */
+bool tt_poller_watch(tutti_run *run, int fd, uint32_t events, void *data);
+void tt_poller_change(tutti_run *run, int fd, uint32_t events, void *data);
+void tt_poller_unwatch(tutti_run *run, int fd);
+/* Wakes the service thread. */
+void tt_run_wake(tutti_run *run);
 
 /* settings.c: applies the caller's settings, and those of the environment for unset ones.
  * Resolves names, until the run's timeout. */
@@ -363,10 +373,6 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf);
 /* service.c */
 tutti_status tt_service_start(tutti_run *run);
 void tt_service_stop(tutti_run *run);
-/* Watches fd for `events`, or no longer. data: passed with the event. */
-bool tt_service_watch(tutti_run *run, int fd, uint32_t events, void *data);
-void tt_service_change(tutti_run *run, int fd, uint32_t events, void *data);
-void tt_service_unwatch(tutti_run *run, int fd);
 
 /* link.c: the connection to the coordinator. The caller holds the lock. */
 void tt_link_connect(tutti_run *run, uint64_t delay_ns);
@@ -383,19 +389,22 @@ void tt_link_tried(const tutti_run *run, char tried[TT_LINK_TRIED_BYTES]);
 void tt_link_settle(tutti_run *run);
 void tt_link_close(tutti_run *run);
 
-/* peers.c: control connections to other members. The caller holds the lock. */
-void tt_peers_accept(tutti_run *run, uint64_t now_ns);
-void tt_peers_event(tutti_run *run, struct tt_peer_conn *c);
-void tt_peers_tick(tutti_run *run, uint64_t now_ns);
-uint64_t tt_peers_next_ns(const tutti_run *run);
-/* Makes connections to the members in the view or proposed, and closes the others. */
-void tt_peers_update(tutti_run *run, uint64_t now_ns);
-/* Begins to connect to the proposed members. */
-void tt_peers_reach(tutti_run *run, uint64_t now_ns);
+/* peer_send.c: sending to other members. The caller holds the lock. */
+/* maximum unsent bytes of a connection in the system; the rest is queued here, where it is
+ * counted. Not during a measurement */
+#define TT_PEER_UNSENT_BYTES (128u << 10)
 struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id);
 /* Returns the number of this host in a new world: equal for two members of the view exactly if
  * their marks prove that they share a host. */
 uint64_t tt_peers_host(const tutti_run *run);
+/* Marks a connection as closed: tt_peers_settle frees it. */
+static inline void tt_peer_conn_end(struct tt_peer_conn *c) { c->dead = true; }
+/* Sends a message; closes the connection if that fails. */
+void tt_peer_conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_message *s);
+/* Has the poller wait for the events that the channel needs now. */
+void tt_peer_conn_update_events(tutti_run *run, struct tt_peer_conn *c);
+/* Limits the unsent bytes of the connection in the system. */
+void tt_peer_conn_set_unsent(struct tt_peer_conn *c, uint32_t bytes);
 /* Sends a message to all members of the view. */
 void tt_peers_broadcast(tutti_run *run, const struct tt_message *s);
 /* Sends a message with these two parts to a member of the view if it is connected, else drops
@@ -406,6 +415,16 @@ void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_by
 void tt_peers_measure(tutti_run *run, bool measuring);
 /* There may be data for that member after the queued messages have been sent. */
 void tt_peers_resume_send(tutti_run *run, uint64_t id);
+
+/* peers.c: control connections to other members. The caller holds the lock. */
+void tt_peers_accept(tutti_run *run, uint64_t now_ns);
+void tt_peers_event(tutti_run *run, struct tt_peer_conn *c);
+void tt_peers_tick(tutti_run *run, uint64_t now_ns);
+uint64_t tt_peers_next_ns(const tutti_run *run);
+/* Makes connections to the members in the view or proposed, and closes the others. */
+void tt_peers_update(tutti_run *run, uint64_t now_ns);
+/* Begins to connect to the proposed members. */
+void tt_peers_reach(tutti_run *run, uint64_t now_ns);
 /* Frees closed connections. */
 void tt_peers_settle(tutti_run *run);
 void tt_peers_close(tutti_run *run);
@@ -452,7 +471,6 @@ void tt_measure_drop(tutti_run *run);
 void tt_measure_tick(tutti_run *run);
 uint64_t tt_measure_next_ns(const tutti_run *run);
 
-/* operation.c */
 /* An operation in progress. Steps: begin, (perform and vote, in the engine, without the lock),
  * judge. */
 struct tt_operation {
@@ -489,20 +507,37 @@ void tt_run_trace_open(tutti_run *run);
 void tt_run_trace_close(tutti_run *run);
 /* The run has a new view, of ids[n]. */
 void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t rank);
-/* Records a call. Returns the number of its record, for tt_oplog_end. */
+/* Records a call. Returns the number of its record, for tt_run_trace_end. */
 uint64_t tt_run_trace_begin(const tutti_run *run, enum tt_oplog_kind kind, uint64_t seq);
 uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation *o);
+/* Records the end of a call, and dumps the trace if it failed. Also under the run's lock. */
+void tt_run_trace_end(uint64_t record, tutti_status st);
 
+/* operation_state.c */
 /* Returns the name of the public call in which this thread runs operations, for messages:
  * tutti_run_collective, unless another one was entered. */
 const char *tt_operation_call(void);
 /* Enters another call, or leaves it (NULL). */
 void tt_operation_enter_call(const char *name);
+/* Returns whether it is repeated after a loss. */
+static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
+/* Returns the remaining timeout for its next call on a communicator, as in tutti_call. */
+int64_t tt_operation_left_ms(const struct tt_operation *o);
+/* The operation has left the engine. The caller holds the lock. */
+void tt_operation_leave_engine(tutti_run *run, const struct tt_operation *o);
+/* As tt_operation_leave_engine, for a tentative operation: its tag is free. */
+void tt_operation_leave(tutti_run *run, struct tt_operation *o);
+
+/* backup.c */
+/* Copies the input and residuals that the operation overwrites to its tag. NOMEM. */
+tutti_status tt_saved_take(struct tt_operation *o);
+/* Restores the backup; releases the lock meanwhile. */
+void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved);
+
+/* operation.c */
 /* Part of the service thread: reports operations to the coordinator that have lasted for half a
  * lease, and again every half lease. The caller holds the lock. */
 void tt_operation_tick(tutti_run *run, uint64_t now_ns);
-/* Returns whether it is repeated after a loss. */
-static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
 /* Checks the operation's fields; INVALID. Local. */
 tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, uint32_t tag);
 /* Sets the status of an operation that was not started. The status of a pending tentative
@@ -512,8 +547,6 @@ void tt_operation_refused(tutti_elastic *op, tutti_status st);
  * over. TIMEOUT: another thread still forms the next view. The caller holds the lock. */
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op,
                                 uint32_t tag, uint64_t deadline_ns);
-/* Returns the remaining timeout for its next call on a communicator, as in tutti_call. */
-int64_t tt_operation_left_ms(const struct tt_operation *o);
 /* Runs the collective, without the lock. request: NULL, or receives the request. */
 tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request);
 /* This member's part is complete. Returns false if it must be judged now: it is settled, the
@@ -524,10 +557,6 @@ tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request);
 void tt_operation_voted(tutti_run *run, struct tt_operation *o);
 /* The operation failed here. The caller holds the lock. */
 void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st);
-/* The operation has left the engine; the tag is free. The caller holds the lock. */
-void tt_operation_leave(tutti_run *run, struct tt_operation *o);
-/* Restores the backup; releases the lock meanwhile. */
-void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved);
 /* Waits for the outcome, and restores the input if required. Also delivers the outcome of the
  * tag's previous tentative operation. The caller holds the lock. */
 tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o);
@@ -601,11 +630,6 @@ struct tt_view_result {
     bool changed;                       /* the view differs from the previous one */
     bool too_few;                       /* failed because fewer than `least` members remain */
 };
-/* Forms one epoch, up to the connected view. The caller holds the lock; it is released while
- * waiting. */
-tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
-                           uint64_t deadline_ns, const char *name, struct tt_view_result *out);
-
 /* Returns PEER_LOST (logged) if fewer members are in the view. The caller holds the lock. */
 tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *name);
 /* Forms the next view after a loss, without newcomers; repeats until its members are connected.
@@ -620,22 +644,26 @@ tutti_status tt_view_call(tutti_run *run, uint32_t flags, uint32_t least, uint32
 /* Copies the current view. The caller holds the lock. */
 void tt_view_show(const tutti_run *run, tutti_view *out, bool changed);
 
-/* view_comms.c */
+/* home.c: the world of a run */
+/* Returns the job rank of a member, or h->n if the world does not have it. */
+uint32_t tt_run_home_rank(const struct tt_run_home *h, uint64_t id);
 /* Returns whether the world can be used for the view, as far as this member can determine. */
-bool tt_rma_home_fits(tutti_run *run);
+bool tt_run_home_fits(tutti_run *run);
 /* Returns a member of the view to which the world has lost its connection; 0: none. The progress
  * lock must not be held. */
-uint64_t tt_rma_home_lost(tutti_run *run);
-void tt_rma_home_leave(struct tt_rma_home *h);
+uint64_t tt_run_home_lost(tutti_run *run);
+void tt_run_home_leave(struct tt_run_home *h);
+
+/* view_comms.c */
 /* Opens the communicators of a view in its world. */
 tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
-                                const struct tt_rma_home *home, const uint64_t *ids,
+                                const struct tt_run_home *home, const uint64_t *ids,
                                 uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
                                 int64_t timeout_ms);
 /* Opens those of this member's role and group, of members[s->nranks]. They are closed with s,
  * also on failure. */
 tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world,
-                                       const struct tt_rma_home *home, const tutti_member *members,
+                                       const struct tt_run_home *home, const tutti_member *members,
                                        uint32_t ntags, int64_t timeout_ms);
 void tt_view_comms_close(struct tt_view_comms *s, uint32_t ntags);
 /* Begin and end a call that may change the view; meanwhile no call on the program's communicator
@@ -646,8 +674,6 @@ void tt_view_comms_unseal(tutti_run *run);
 /* Returns the constants of this host. Measured on first use in this process, which is before it
  * joins, when no member waits for it. */
 const struct tt_constants *tt_view_comms_constants(void);
-/* Returns whether a context id belongs to this epoch. */
-bool tt_view_comms_has(uint64_t epoch, uint32_t context);
 /* Returns the hooks of its engine that report to the run. */
 struct tt_engine_hooks tt_view_comms_hooks(tutti_run *run);
 /* Handles the engine's reports. The caller holds the lock. */

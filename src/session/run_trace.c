@@ -71,3 +71,16 @@ uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation 
         call.flags |= TT_OPLOG_REDUCES;
     return tt_oplog_wants(call.seq) ? tt_oplog_begin(NULL, &call) : 0;
 }
+
+/* A lost member ends the communicators of the view, and the engine has dumped the trace: it knows
+ * what each operation waited for. A coordinator that does not respond ends no communicator. */
+void tt_run_trace_end(uint64_t record, tutti_status st)
+{
+    struct tt_dump_state none = { .ops = NULL };
+
+    tt_oplog_end(record, st);
+    if ((st == TUTTI_ERR_TIMEOUT || st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_PROTOCOL) &&
+        tt_dump_is_due())
+        tt_dump_post(st == TUTTI_ERR_TIMEOUT ? TT_DUMP_TIMEOUT : TT_DUMP_ABORTED,
+                     tutti_last_error(), &none);
+}

@@ -12,33 +12,6 @@
 
 #define EVENTS 64
 
-bool tt_service_watch(tutti_run *run, int fd, uint32_t events, void *data)
-{
-    struct epoll_event ev = { .events = events, .data.ptr = data };
-
-    return epoll_ctl(run->epoll, EPOLL_CTL_ADD, fd, &ev) == 0;
-}
-
-void tt_service_change(tutti_run *run, int fd, uint32_t events, void *data)
-{
-    struct epoll_event ev = { .events = events, .data.ptr = data };
-
-    epoll_ctl(run->epoll, EPOLL_CTL_MOD, fd, &ev);
-}
-
-void tt_service_unwatch(tutti_run *run, int fd)
-{
-    epoll_ctl(run->epoll, EPOLL_CTL_DEL, fd, NULL);
-}
-
-void tt_run_wake(tutti_run *run)
-{
-    const uint64_t one = 1;
-
-    if (write(run->wake_fd, &one, sizeof one) < 0)
-        return; /* a full eventfd wakes as well */
-}
-
 static uint64_t next_ns(const tutti_run *run)
 {
     const uint64_t of[] = { tt_member_next_ns(&run->m), tt_link_next_ns(run),
@@ -123,7 +96,7 @@ tutti_status tt_service_start(tutti_run *run)
     sigset_t all, before;
     int err;
 
-    if (!tt_service_watch(run, run->wake_fd, EPOLLIN, &run->wake_fd))
+    if (!tt_poller_watch(run, run->wake_fd, EPOLLIN, &run->wake_fd))
         return tt_fail_errno(errno, "cannot watch the run's wake-up descriptor");
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the application's threads */

@@ -518,6 +518,6 @@ tutti_status tutti_run_sync(tutti_run *run, tutti_state *state, int64_t timeout_
     }
     run->calling = false;
     tt_run_unlock(run);
-    tt_oplog_end(record, st);
+    tt_run_trace_end(record, st);
     return st;
 }

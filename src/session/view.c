@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "comm/offer.h"
 #include "session/run.h"
 
 /* ---- exchange of offers ---------------------------------------------------------------------- */
@@ -108,10 +109,13 @@ static tutti_status prepare_world(tutti_run *run, struct view_setup *g)
                                         .constants = tt_view_comms_constants(),
                                   .host = tt_peers_host(run),
                                         .members = g->ids };
+    struct tt_world_offer offer;
     tutti_status st;
 
     tt_run_unlock(run);
-    st = tt_world_prepare(&g->world, &conf, g->card, &g->card_bytes);
+    st = tt_world_prepare(&g->world, &conf, &offer);
+    if (!st)
+        st = tt_world_offer_write(&offer, g->card, &g->card_bytes);
     tt_run_lock(run);
     g->keeps = false;
     return st;
@@ -164,7 +168,7 @@ static tutti_status late(tutti_run *run, const struct view_setup *g, const char 
 
 /* Opens all communicators of the view. */
 static tutti_status open_space(const tutti_run *run, struct view_setup *g, struct tt_world *world,
-                               const struct tt_rma_home *home)
+                               const struct tt_run_home *home)
 {
     const tutti_status st = tt_view_comms_open(&g->space, world, home, g->ids, g->n, g->rank,
                                                g->epoch, run->ntags, run->timeout_ms);
@@ -182,8 +186,8 @@ static tutti_status add_cards(tutti_run *run, struct view_setup *g)
     for (uint32_t i = 0; i < g->n; i++) {
         const struct tt_peer_link *p = i == g->rank ? NULL : tt_peers_find(run, g->ids[i]);
         const tutti_status st =
-            i == g->rank ? tt_world_add_card(g->world, i, g->card, g->card_bytes)
-                         : tt_world_add_card(g->world, i, p->offer.card, p->offer.card_bytes);
+            i == g->rank ? tt_world_add_offer(g->world, i, g->card, g->card_bytes)
+                         : tt_world_add_offer(g->world, i, p->offer.card, p->offer.card_bytes);
 
         if (st)
             return st;
@@ -208,7 +212,7 @@ static void secret_of(const tutti_run *run, uint64_t epoch, uint8_t out[16])
 static tutti_status complete_world(tutti_run *run, struct view_setup *g)
 {
     const struct tt_engine_hooks hooks = tt_view_comms_hooks(run);
-    struct tt_rma_home home = { .world = g->world, .epoch = g->epoch, .n = g->n };
+    struct tt_run_home home = { .world = g->world, .epoch = g->epoch, .n = g->n };
     uint8_t secret[16];
     tutti_status st;
 
@@ -233,7 +237,7 @@ static tutti_status complete_world(tutti_run *run, struct view_setup *g)
         free(home.ids);
         return st;
     }
-    tt_rma_home_leave(&run->home);
+    tt_run_home_leave(&run->home);
     run->home = home;
     run->stats.worlds++;
     return TUTTI_OK;
@@ -316,7 +320,7 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
 
     if (st)
         return st;
-    g.keeps = tt_rma_home_fits(run);
+    g.keeps = tt_run_home_fits(run);
     if (g.keeps)
         st = open_space(run, &g, run->home.world, &run->home);
     else
@@ -374,8 +378,10 @@ static tutti_status view_outcome(tutti_run *run, const struct tt_member_act *r, 
     return tt_run_check(run);
 }
 
-tutti_status tt_view_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
-                           uint64_t deadline_ns, const char *name, struct tt_view_result *out)
+/* Forms one epoch, up to the connected view. The caller holds the lock; it is released while
+ * waiting. */
+static tutti_status form_epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
+                               uint64_t deadline_ns, const char *name, struct tt_view_result *out)
 {
     const struct tt_elmsg call = { .what = TT_CALL_EPOCH,
                                    .flags = flags & TUTTI_ADMIT ? TT_EPOCH_ADMIT : 0,
@@ -413,7 +419,7 @@ tutti_status tt_view_again(tutti_run *run, uint32_t least, uint64_t deadline_ns,
 
     do {
         *out = (struct tt_view_result){ .changed = false };
-        st = tt_view_epoch(run, 0, 0, 0, deadline_ns, name, out);
+        st = form_epoch(run, 0, 0, 0, deadline_ns, name, out);
     } while (st == TUTTI_ERR_PEER_LOST && !run->over && !run->dropped);
     if (st)
         return st;
@@ -466,11 +472,11 @@ static tutti_status call_for_view(tutti_run *run, uint32_t flags, uint32_t least
                                   uint64_t deadline_ns, const char *name,
                                   struct tt_view_result *out)
 {
-    const tutti_status st = tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
+    const tutti_status st = form_epoch(run, flags, least, most, deadline_ns, name, out);
 
     if (st != TUTTI_ERR_MISMATCH || !run->result_over || run->over)
         return st;
-    return tt_view_epoch(run, flags, least, most, deadline_ns, name, out);
+    return form_epoch(run, flags, least, most, deadline_ns, name, out);
 }
 
 static tutti_status next_view(tutti_run *run, uint32_t flags, uint32_t least, uint32_t most,
@@ -523,7 +529,7 @@ static tutti_status epoch(tutti_run *run, uint32_t flags, uint32_t least, uint32
                        "defined",
                        name, flags, unknown, TUTTI_ADMIT);
     if (most && least > most)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: least (%u) is larger than most (%u)", name, least,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: least (%u members) exceeds most (%u)", name, least,
                        most);
     tt_run_lock(run);
     if (run->calling || run->noperations > 0 || !tt_view_comms_seal(run)) {
@@ -549,7 +555,7 @@ static tutti_status traced_epoch(tutti_run *run, uint32_t flags, uint32_t least,
     const uint64_t record = run ? tt_run_trace_begin(run, TT_OPLOG_RUN_EPOCH, 0) : 0;
     const tutti_status st = epoch(run, flags, least, most, timeout_ms, out, name);
 
-    tt_oplog_end(record, st);
+    tt_run_trace_end(record, st);
     return st;
 }
 

@@ -32,13 +32,12 @@ static uint32_t context_of(uint64_t epoch, tutti_scope scope, uint32_t tag)
     return first_context(epoch) + 1 + (uint32_t)scope * TT_ELASTIC_TAGS + tag;
 }
 
-bool tt_view_comms_has(uint64_t epoch, uint32_t context)
+/* Returns whether a context id belongs to this epoch. */
+static bool epoch_has_context(uint64_t epoch, uint32_t context)
 {
     return epoch > 0 && context >= first_context(epoch) &&
            context - first_context(epoch) < 1u << CONTEXTS_BITS;
 }
-
-/* ---- the world ---- */
 
 const struct tt_constants *tt_view_comms_constants(void)
 {
@@ -54,59 +53,10 @@ const struct tt_constants *tt_view_comms_constants(void)
     return &constants;
 }
 
-static uint32_t job_rank(const struct tt_rma_home *h, uint64_t id)
-{
-    uint32_t r = 0;
-
-    while (r < h->n && h->ids[r] != id)
-        r++;
-    return r;
-}
-
-static bool has_lost(const struct tt_rma_home *h, uint32_t r)
-{
-    return r < h->n && r != h->world->rank && tt_engine_has_lost(h->world->engine, r);
-}
-
-bool tt_rma_home_fits(tutti_run *run)
-{
-    const struct tt_rma_home *h = &run->home;
-
-    if (!h->world)
-        return false;
-    for (uint32_t i = 0; i < run->m.nranks; i++) {
-        const uint32_t r = job_rank(h, run->m.view[i].id);
-
-        if (r == h->n || has_lost(h, r))
-            return false;
-    }
-    return true;
-}
-
-uint64_t tt_rma_home_lost(tutti_run *run)
-{
-    const struct tt_rma_home *h = &run->home;
-
-    for (uint32_t i = 0; h->world && i < run->m.nranks; i++)
-        if (has_lost(h, job_rank(h, run->m.view[i].id)))
-            return run->m.view[i].id;
-    return 0;
-}
-
-/* The world ends with its last communicator, which the program may hold; until then it is
- * detached. */
-void tt_rma_home_leave(struct tt_rma_home *h)
-{
-    if (h->world)
-        tt_engine_set_hooks(h->world->engine, &(struct tt_engine_hooks){ .arg = NULL });
-    free(h->ids);
-    *h = (struct tt_rma_home){ .world = NULL };
-}
-
 /* ---- communicators ---- */
 
 static tutti_status open_communicator(tutti_comm **out, struct tt_world *world,
-                                      const struct tt_rma_home *h, const uint64_t *ids,
+                                      const struct tt_run_home *h, const uint64_t *ids,
                                       uint32_t nranks, uint32_t rank, uint32_t context,
                                       int64_t timeout_ms, bool restore)
 {
@@ -116,7 +66,7 @@ static tutti_status open_communicator(tutti_comm **out, struct tt_world *world,
     if (!ranks)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a view of %u members", nranks);
     for (uint32_t i = 0; i < nranks; i++) {
-        ranks[i] = job_rank(h, ids[i]);
+        ranks[i] = tt_run_home_rank(h, ids[i]);
         tt_assert(ranks[i] < h->n);
     }
     st = tt_comm_open(out, world, context, ranks, nranks, rank, timeout_ms, restore);
@@ -125,7 +75,7 @@ static tutti_status open_communicator(tutti_comm **out, struct tt_world *world,
 }
 
 tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
-                                const struct tt_rma_home *home, const uint64_t *ids,
+                                const struct tt_run_home *home, const uint64_t *ids,
                                 uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
                                 int64_t timeout_ms)
 {
@@ -155,7 +105,7 @@ tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
 
 /* Opens one communicator per tag, for the members of this member's role or group. */
 static tutti_status open_scope(tutti_comm ***out, const struct tt_view_comms *s,
-                               struct tt_world *world, const struct tt_rma_home *home,
+                               struct tt_world *world, const struct tt_run_home *home,
                                const tutti_member *members, tutti_scope scope, uint32_t ntags,
                                int64_t timeout_ms)
 {
@@ -184,7 +134,7 @@ static tutti_status open_scope(tutti_comm ***out, const struct tt_view_comms *s,
 }
 
 tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world,
-                                       const struct tt_rma_home *home, const tutti_member *members,
+                                       const struct tt_run_home *home, const tutti_member *members,
                                        uint32_t ntags, int64_t timeout_ms)
 {
     tutti_status st =
@@ -277,7 +227,7 @@ static void space_handle_failure(tutti_run *run, const struct tt_run_failure *t)
                             .epoch = run->space.epoch,
                             .context = t->context,
                             .status = (uint32_t)t->status };
-    const bool own = tt_view_comms_has(run->space.epoch, t->context);
+    const bool own = epoch_has_context(run->space.epoch, t->context);
 
     if (run->space.epoch == 0 || run->space.epoch != run->m.epoch ||
         (t->context >= TT_ENGINE_CONTEXTS_OWN && !own))
@@ -313,7 +263,7 @@ void tt_view_comms_failed(tutti_run *run, const struct tt_message *s)
 
     if (s->epoch != run->space.epoch || !run->home.world)
         return;
-    if (tt_view_comms_has(s->epoch, s->context) && s->epoch == run->m.epoch && !run->m.stopped)
+    if (epoch_has_context(s->epoch, s->context) && s->epoch == run->m.epoch && !run->m.stopped)
         keep_why(run, s->context, st, s->text);
     /* INVALID: the call was never started */
     tt_engine_fail_context(run->home.world->engine, UINT32_MAX, s->context, st, s->text);

@@ -226,6 +226,9 @@ static void report_job(struct tt_collect *c, struct tt_status_report *r)
             silent->rank[kept++] = silent->rank[i];
     }
     silent->n = kept;
+    /* they have responded after all: their reports came by way of other ranks */
+    if (r->nreported >= c->nranks)
+        silent->n = r->lists[TT_STATUS_LATE].n = 0;
 }
 
 /* Sends rows while the window allows. Returns whether the report is complete, or cannot be sent. */
@@ -340,6 +343,14 @@ static void handle_crossing(struct tt_collect *c, struct tt_collection **at, uin
     settle(c, at);
 }
 
+/* A root has one collection at a time, so a newer one replaces those that it has given up. */
+static void end_older(struct tt_collect *c, uint32_t root, uint64_t number)
+{
+    for (uint32_t i = 0; i < TT_COLLECT_MAX; i++)
+        if (c->open[i] && c->open[i]->root == root && c->open[i]->number < number)
+            end_collection(c, &c->open[i]);
+}
+
 static bool handle_query(struct tt_collect *c, uint32_t from, uint32_t root, uint64_t number,
                          struct tt_reader *r, uint64_t now_ns)
 {
@@ -362,6 +373,7 @@ static bool handle_query(struct tt_collect *c, uint32_t from, uint32_t root, uin
         send_short(c, from, END, root, number);
     if (at || is_over(c, root, number) || root == c->rank)
         return true;
+    end_older(c, root, number);
     at = add_collection(c, root, number);
     if (!at) {
         send_short(c, from, BUSY, root, number);

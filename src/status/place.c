@@ -37,6 +37,13 @@ tutti_status tt_place_base(char out[TT_PLACE_BYTES])
     return TUTTI_OK;
 }
 
+bool tt_place_is_chosen(void)
+{
+    const char *value = getenv(VARIABLE);
+
+    return value && *value == '/';
+}
+
 bool tt_place_path(const char *base, uint64_t job, uint32_t rank, char out[TT_PLACE_BYTES])
 {
     const int n = snprintf(out, TT_PLACE_BYTES, "%s/%016" PRIx64 "/%u", base, job, rank);
@@ -228,26 +235,26 @@ static void remove_unfinished(int dir, const char *name)
         unlinkat(dir, name, 0);
 }
 
+/* Stops at the first live process, because a connection wakes its process. */
 static void tidy_job(const char *base, uint64_t job)
 {
     DIR *d = open_job(base, job);
     char path[TT_PLACE_BYTES];
     const struct dirent *e;
     uint32_t n = 0, rank;
+    int fd = -1;
 
-    while (d && n++ < TT_PLACE_SOCKETS_MAX && (e = readdir(d))) {
-        int fd;
-
+    while (d && fd < 0 && fd != -EAGAIN && n++ < TT_PLACE_SOCKETS_MAX && (e = readdir(d))) {
         if (!read_rank(e->d_name, &rank) || !tt_place_path(base, job, rank, path)) {
             remove_unfinished(dirfd(d), e->d_name);
             continue;
         }
         fd = tt_place_connect(path);
-        if (fd >= 0)
-            close(fd);
-        else if (fd == -ECONNREFUSED)
+        if (fd == -ECONNREFUSED)
             unlink(path);
     }
+    if (fd >= 0)
+        close(fd);
     if (d)
         closedir(d);
     snprintf(path, sizeof path, "%.*s/%016" PRIx64, (int)(sizeof path - JOB_DIGITS - 2), base, job);

@@ -14,9 +14,11 @@
 #define TT_PLACE_JOBS_MAX 256u          /* directories that are looked at */
 #define TT_PLACE_SOCKETS_MAX 4096u      /* sockets of a job that are looked at */
 
-/* Reads TUTTI_STATUS. *out is the base directory, or "" if there is no live view. INVALID
+/* Reads TUTTI_STATUS. *out is the base directory, or "" if there is no status socket. INVALID
  * (logged). */
 tutti_status tt_place_base(char out[TT_PLACE_BYTES]);
+/* Returns whether TUTTI_STATUS contains a directory: then the user expects the live view. */
+bool tt_place_is_chosen(void);
 /* A listening socket. */
 struct tt_place {
     int fd;                     /* non-blocking */

@@ -215,6 +215,43 @@ void tt_status_add_op(struct tt_status_report *r, const struct tt_status_op *op)
         *place = *op;
 }
 
+/* ---- lanes ---- */
+
+void tt_status_add_lanes(struct tt_status_report *r, const struct tt_status_lanes *l)
+{
+    struct tt_status_lanes *mine;
+    uint32_t i = 0;
+
+    while (i < r->nlanes && strcmp(r->lanes[i].wire, l->wire) != 0)
+        i++;
+    if (i == TT_STATUS_WIRES_MAX) {
+        r->left_out = tt_status_sum(r->left_out, 1);
+        return;
+    }
+    mine = &r->lanes[i];
+    if (i == r->nlanes) {
+        r->nlanes++;
+        *mine = *l;
+        return;
+    }
+    mine->nranks = tt_status_sum(mine->nranks, l->nranks);
+    mine->lanes = tt_status_sum(mine->lanes, l->lanes);
+    mine->up = tt_status_sum(mine->up, l->up);
+    mine->idle = tt_status_sum(mine->idle, l->idle);
+    mine->depth = l->depth > mine->depth ? l->depth : mine->depth;
+    mine->posts_per_s = sum_u64(mine->posts_per_s, l->posts_per_s);
+    mine->bytes_per_s = sum_u64(mine->bytes_per_s, l->bytes_per_s);
+    mine->outstanding = sum_u64(mine->outstanding, l->outstanding);
+    mine->outstanding_bytes = sum_u64(mine->outstanding_bytes, l->outstanding_bytes);
+    if (l->most_bytes > mine->most_bytes ||
+        (l->most_bytes == mine->most_bytes && l->most_rank < mine->most_rank)) {
+        mine->most_rank = l->most_rank;
+        mine->most_bytes = l->most_bytes;
+    }
+}
+
+/* ---- lists of ranks ---- */
+
 /* Returns the place of a rank in a list: the first entry that is not smaller. */
 static uint32_t rank_place(const struct tt_status_ranks *l, uint32_t rank)
 {

@@ -19,6 +19,8 @@
 #define TT_STATUS_LISTED_MAX 8u         /* listed ranks of a group */
 #define TT_STATUS_OPS_MAX 256u          /* single operations; the oldest ones are kept */
 #define TT_STATUS_RANKS_MAX 256u        /* ranks of a list */
+#define TT_STATUS_WIRES_MAX 8u          /* transports */
+#define TT_STATUS_WIRE_BYTES 16u        /* name of a transport */
 #define TT_STATUS_NAME_BYTES 64u
 #define TT_STATUS_MEMBERS_BYTES 120u
 #define TT_STATUS_TEXT_BYTES 128u
@@ -99,6 +101,19 @@ struct tt_status_ranks {
     uint8_t reports[TT_STATUS_RANKS_MAX];   /* neighbours that report it */
 };
 
+/* The lanes of a transport, in all ranks that know their rates. */
+struct tt_status_lanes {
+    char wire[TT_STATUS_WIRE_BYTES];
+    uint32_t nranks;
+    uint32_t lanes, up;
+    uint32_t idle;              /* up, and nothing was posted in the last interval */
+    uint32_t depth;             /* largest out-of-order depth of a link in the interval */
+    uint64_t posts_per_s, bytes_per_s;
+    uint64_t outstanding, outstanding_bytes;    /* segments, bytes: posted, and not complete */
+    uint32_t most_rank;         /* the rank with the most outstanding bytes, and these */
+    uint64_t most_bytes;
+};
+
 /* The rank queried in depth. */
 struct tt_status_detail {
     bool present;
@@ -120,6 +135,8 @@ struct tt_status_report {
     uint32_t nops, ops_cap;
     struct tt_status_op *ops;
     struct tt_status_ranks lists[TT_STATUS_LISTS];
+    uint32_t nlanes;
+    struct tt_status_lanes lanes[TT_STATUS_WIRES_MAX];
     struct tt_status_detail detail;
 };
 
@@ -143,6 +160,8 @@ void tt_status_add_group(struct tt_status_comm *c, const struct tt_status_group 
 /* Adds rates of other members. */
 void tt_status_add_rates(struct tt_status_comm *c, const struct tt_status_rates *rates);
 void tt_status_add_op(struct tt_status_report *r, const struct tt_status_op *op);
+/* Adds lanes of other ranks. */
+void tt_status_add_lanes(struct tt_status_report *r, const struct tt_status_lanes *l);
 /* Adds a rank to a list, or `reports` to its entry. */
 void tt_status_add_rank(struct tt_status_report *r, enum tt_status_list list, uint32_t rank,
                         uint32_t reports);

@@ -5,10 +5,19 @@
 #include "status/report.h"
 #include "tutti/tutti.h"
 
-enum row { ROW_TOTALS = 1, ROW_COMM, ROW_GROUP, ROW_OP, ROW_RANKS, ROW_DETAIL, ROW_RATES };
+enum row {
+    ROW_TOTALS = 1,
+    ROW_COMM,
+    ROW_GROUP,
+    ROW_OP,
+    ROW_RANKS,
+    ROW_DETAIL,
+    ROW_RATES,
+    ROW_LANES
+};
 
 /* Stages of a cursor. */
-enum { WRITE_TOTALS, WRITE_COMMS, WRITE_OPS, WRITE_RANKS, WRITE_DETAIL, WRITE_END };
+enum { WRITE_TOTALS, WRITE_COMMS, WRITE_OPS, WRITE_RANKS, WRITE_LANES, WRITE_DETAIL, WRITE_END };
 
 #define RANKS_PER_ROW 64u
 #define ROW_HEADER_BYTES 3u
@@ -95,6 +104,22 @@ static void write_detail(struct tt_writer *w, const struct tt_status_detail *d)
     tt_write_string(w, d->note);
 }
 
+static void write_lanes(struct tt_writer *w, const struct tt_status_lanes *l)
+{
+    tt_write_string(w, l->wire);
+    tt_write_u32(w, l->nranks);
+    tt_write_u32(w, l->lanes);
+    tt_write_u32(w, l->up);
+    tt_write_u32(w, l->idle);
+    tt_write_u32(w, l->depth);
+    tt_write_u64(w, l->posts_per_s);
+    tt_write_u64(w, l->bytes_per_s);
+    tt_write_u64(w, l->outstanding);
+    tt_write_u64(w, l->outstanding_bytes);
+    tt_write_u32(w, l->most_rank);
+    tt_write_u64(w, l->most_bytes);
+}
+
 /* Writes up to RANKS_PER_ROW ranks of a list. */
 static void write_ranks(struct tt_writer *w, const struct tt_status_report *r, uint32_t list,
                         uint32_t first)
@@ -122,6 +147,7 @@ static void settle_cursor(const struct tt_status_report *r, struct tt_status_cur
 {
     while ((at->stage == WRITE_COMMS && at->at == r->ncomms) ||
            (at->stage == WRITE_OPS && at->at == r->nops) ||
+           (at->stage == WRITE_LANES && at->at == r->nlanes) ||
            (at->stage == WRITE_DETAIL && !r->detail.present))
         next_stage(at);
     while (at->stage == WRITE_RANKS && at->group >= r->lists[at->at].n) {
@@ -164,6 +190,9 @@ static enum row write_row(const struct tt_status_report *r, const struct tt_stat
     case WRITE_RANKS:
         write_ranks(w, r, at->at, at->group);
         return ROW_RANKS;
+    case WRITE_LANES:
+        write_lanes(w, &r->lanes[at->at]);
+        return ROW_LANES;
     default:
         write_detail(w, &r->detail);
         return ROW_DETAIL;
@@ -181,7 +210,7 @@ static void advance(const struct tt_status_report *r, struct tt_status_cursor *a
             at->at++;
             at->group = 0;
         }
-    } else if (at->stage == WRITE_OPS) {
+    } else if (at->stage == WRITE_OPS || at->stage == WRITE_LANES) {
         at->at++;
     } else {
         at->group += RANKS_PER_ROW;
@@ -340,6 +369,28 @@ static void merge_ranks(struct tt_status_report *r, struct tt_reader *in)
         r->lists[list].more |= more;
 }
 
+static void merge_lanes(struct tt_status_report *r, struct tt_reader *in)
+{
+    struct tt_status_lanes l = { .nranks = 0 };
+
+    tt_read_string(in, l.wire, sizeof l.wire);
+    l.nranks = tt_read_u32(in);
+    l.lanes = tt_read_u32(in);
+    l.up = tt_read_u32(in);
+    l.idle = tt_read_u32(in);
+    l.depth = tt_read_u32(in);
+    l.posts_per_s = tt_read_u64(in);
+    l.bytes_per_s = tt_read_u64(in);
+    l.outstanding = tt_read_u64(in);
+    l.outstanding_bytes = tt_read_u64(in);
+    l.most_rank = tt_read_u32(in);
+    l.most_bytes = tt_read_u64(in);
+    if (l.up > l.lanes || l.idle > l.up)
+        in->bad = true;
+    if (!in->bad)
+        tt_status_add_lanes(r, &l);
+}
+
 static void merge_detail(struct tt_status_report *r, struct tt_reader *in)
 {
     struct tt_status_detail d = { .present = true, .rank = tt_read_u32(in) };
@@ -372,6 +423,9 @@ static void merge_row(struct tt_status_report *r, uint8_t row, struct tt_reader 
         return;
     case ROW_RANKS:
         merge_ranks(r, in);
+        return;
+    case ROW_LANES:
+        merge_lanes(r, in);
         return;
     case ROW_DETAIL:
         merge_detail(r, in);

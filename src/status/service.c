@@ -477,7 +477,7 @@ tutti_status tt_service_open(struct tt_service **out, const struct tt_service_co
         return st;
     s = calloc(1, sizeof *s);
     if (!s)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the live view");
+        return tt_fail(TUTTI_ERR_NOMEM, "status: out of memory for the status service");
     s->conf = *conf;
     s->place.fd = s->epoll = s->timer = -1;
     s->armed_ns = TT_COLLECT_NEVER;
@@ -487,7 +487,8 @@ tutti_status tt_service_open(struct tt_service **out, const struct tt_service_co
     if (*base)
         cause = service_listen(s, base, why, sizeof why);
     if (cause) {
-        tt_log(TT_LOG_INFO, "no live view of this process: %s", cause);
+        tt_log(tt_place_is_chosen() ? TT_LOG_WARN : TT_LOG_INFO,
+               "status: `tutti status` cannot query this process: %s", cause);
         service_unlisten(s);
     }
     *out = s;

@@ -288,6 +288,19 @@ static void add_detail(struct scan *s)
     }
 }
 
+static void snapshot_lanes(const struct scan *s, const struct tt_snapshot_source *source)
+{
+    struct tt_status_lanes lanes[TT_STATUS_WIRES_MAX];
+    const uint32_t n = source->lanes(source->arg, lanes);
+
+    for (uint32_t i = 0; i < n; i++) {
+        lanes[i].nranks = 1;
+        lanes[i].most_rank = s->rank;
+        lanes[i].most_bytes = lanes[i].outstanding_bytes;
+        tt_status_add_lanes(s->report, &lanes[i]);
+    }
+}
+
 void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
                         const struct tt_snapshot_source *source, struct tt_status_report *r)
 {
@@ -296,6 +309,8 @@ void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
     r->nuntraced = tt_oplog_depth() == 0;
     if (q->what == TT_COLLECT_RANK && q->target != rank)
         return;
+    if (q->what == TT_COLLECT_RATES && source->lanes)
+        snapshot_lanes(&s, source);
     s.position = calloc(TT_COMMS_MAX, sizeof *s.position);
     if (!s.position) {
         r->left_out++;

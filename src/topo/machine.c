@@ -58,22 +58,6 @@ int tt_machine_gpu(const struct tt_machine *m, const char *bus, const char *visi
     return *end == '\0' && number < m->ngpus ? (int)number : TT_UNKNOWN;
 }
 
-uint32_t tt_machine_cores(const struct tt_machine *m, const cpu_set_t *set)
-{
-    bool seen[TT_CPUS_MAX] = { false };
-    uint32_t n = 0;
-
-    for (int c = 0; c < CPU_SETSIZE && c < TT_CPUS_MAX; c++) {
-        const int core = CPU_ISSET(c, set) ? m->cpu[c].core : TT_UNKNOWN;
-
-        if (core >= 0 && core < TT_CPUS_MAX && !seen[core]) {
-            seen[core] = true;
-            n++;
-        }
-    }
-    return n;
-}
-
 void tt_cpus_print(const cpu_set_t *set, char *out, size_t cap)
 {
     size_t n = 0;

@@ -89,8 +89,6 @@ int tt_machine_numa(const struct tt_machine *m, const cpu_set_t *set);
  * ("0000:3b:00.0" or "3b:00.0"). Otherwise it is number `visible`, as in CUDA_VISIBLE_DEVICES, if
  * numbers follow the bus (`by_bus`) or all GPUs are alike. Both may be NULL. Pure. */
 int tt_machine_gpu(const struct tt_machine *m, const char *bus, const char *visible, bool by_bus);
-/* Returns the number of cores with CPUs in the set; 0 if unknown. Pure. */
-uint32_t tt_machine_cores(const struct tt_machine *m, const cpu_set_t *set);
 /* Writes the CPUs of a set in the kernel's format, "0-3,8", to out[cap]; truncates. Pure. */
 void tt_cpus_print(const cpu_set_t *set, char *out, size_t cap);
 

@@ -64,7 +64,8 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
                            "cannot keep groups of %u ranks within groups of %u ranks: the second "
                            "size is not a multiple of the first",
                            o->rules[i].ranks, whole);
-        return tt_fail(TUTTI_ERR_INVALID, "%u rank%s not a multiple of the group size %u", nranks,
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "cannot form groups: %u rank%s not a multiple of the group size %u", nranks,
                        nranks == 1 ? " is" : "s are", o->rules[i].ranks);
     }
     return TUTTI_OK;
@@ -261,9 +262,8 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
     if (!keeps_rules(&o, &rule, &first, torn)) {
         if (!reorder)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "ranks %u to %u must be within one %s, but are on hosts %s and %s, "
-                           "which are in different "
-                           "ones (--reorder allows another order)",
+                           "ranks %u to %u must be within one %s: they are on hosts %s and %s, "
+                           "which are in different ones (--reorder allows another order)",
                            first, first + o.rules[rule].ranks - 1,
                            tt_distance_name(o.rules[rule].within), hosts[torn[0]].name,
                            hosts[torn[1]].name);

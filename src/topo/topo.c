@@ -35,8 +35,8 @@ static tutti_status check_rank_count(const struct tt_topo *t, uint32_t nranks)
 {
     if (!t->has_shape)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "the topology \"%s\" has no \"machine\" (it has labels of hosts only, "
-                       "without the number of ranks)",
+                       "the topology \"%s\" has no \"machine\": it has labels of hosts only, "
+                       "without the number of ranks",
                        t->name);
     if (nranks < 1 || nranks > tt_topo_nranks(t))
         return tt_fail(TUTTI_ERR_INVALID,
@@ -73,7 +73,7 @@ static tutti_status check_link(const struct tt_topo *t, enum tt_distance d, bool
 
     if (l->latency_ns == 0 || (rate && l->bytes_per_s <= 0))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "the topology \"%s\" lacks links.%s.%s, which the simulation requires",
+                       "the topology \"%s\" is incomplete: it lacks links.%s.%s",
                        t->name, tt_distance_name(d), l->latency_ns == 0 ? "latency_ns" : "gbit_s");
     return TUTTI_OK;
 }
@@ -92,6 +92,8 @@ tutti_status tt_topo_is_complete(const struct tt_topo *t, uint32_t nranks)
     }
     if (!st && nranks > t->host_ranks && t->link[TT_NEAR_RACK].bytes_per_s <= 0)
         st = tt_fail(TUTTI_ERR_INVALID,
-                     "the topology \"%s\" lacks links.rack.gbit_s, the rate of a rail", t->name);
+                     "the topology \"%s\" is incomplete: it lacks links.rack.gbit_s, the rate of "
+                     "a rail",
+                     t->name);
     return st;
 }

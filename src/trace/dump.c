@@ -248,6 +248,7 @@ static void dump_init(void)
 
 void tt_dump_await(void)
 {
+    char path[PATH_MAX] = "";
     struct timespec deadline;
 
     if (!atomic_load_explicit(&dump_is_on, memory_order_relaxed))
@@ -255,9 +256,17 @@ void tt_dump_await(void)
     deadline = deadline_after(TT_DUMP_AWAIT_NS);
     pthread_mutex_lock(&dump.lock);
     while (dump.first && !dump.stuck)
-        dump.stuck =
-            pthread_cond_timedwait(&dump.changed, &dump.lock, &deadline) == ETIMEDOUT && dump.first;
+        if (pthread_cond_timedwait(&dump.changed, &dump.lock, &deadline) == ETIMEDOUT &&
+            dump.first) {
+            dump.stuck = true;
+            snprintf(path, sizeof path, "%s", dump.first->path);
+        }
     pthread_mutex_unlock(&dump.lock);
+    if (*path)
+        tt_log(TT_LOG_WARN,
+               "trace dump %s is not complete after %u s: no call waits for it (the disk does not "
+               "respond?)",
+               path, (unsigned)(TT_DUMP_AWAIT_NS / TT_SECOND));
 }
 
 /* A program that exits after an error must not lose the dump of it. */
@@ -400,7 +409,9 @@ tutti_status tt_dump_start(void)
     if (!dir || !*dir)
         return TUTTI_OK;
     if (strlen(dir) >= sizeof dump.dir)
-        return tt_fail(TUTTI_ERR_INVALID, "TUTTI_TRACE_DIR is too long: %zu bytes", strlen(dir));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "TUTTI_TRACE_DIR is too long: %zu bytes (the maximum is %zu)", strlen(dir),
+                       sizeof dump.dir - 1);
     pthread_mutex_lock(&dump.lock);
     if (!dump.started) {
         dump.started = true;

@@ -1,5 +1,6 @@
 /* Dumps of the trace: when they are written, and by which thread. A dump never blocks its cause for
- * more than a few seconds: a thread writes it, and it alone waits for the disk.
+ * more than TT_DUMP_AWAIT_NS: a thread writes it, and a process stores it (dump_store.h). Only they
+ * wait for the disk, and neither delays the end of this process.
  *
  * Automatic dumps, after failures, need TUTTI_TRACE_DIR. There are at most TT_DUMP_AUTO_MAX of
  * them, TT_DUMP_AUTO_NS apart: failures that follow a failure are part of the same event. */

@@ -14,8 +14,8 @@
 /* What an operation waits for. */
 enum tt_dump_waits {
     TT_DUMP_WAITS_NONE,
-    TT_DUMP_WAITS_START,        /* the peer has not started the operation */
-    TT_DUMP_WAITS_DATA,
+    TT_DUMP_WAITS_START,        /* a first message of the operation, or a connection */
+    TT_DUMP_WAITS_DATA,         /* further messages: the peer has started the operation */
     TT_DUMP_WAITS_CREDIT,       /* room at the peer */
     TT_DUMP_WAITS_CTS,          /* the peer's permission to send */
     TT_DUMP_WAITS_COMPLETION,   /* of its own puts */

@@ -1,20 +1,21 @@
 #include "trace/dump_write.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "trace/comms.h"
+#include "trace/dump_store.h"
 #include "trace/notes.h"
 #include "trace/oplog.h"
+#include "trace/stages.h"
 #include "trace/view.h"
 
 #define BUFFER_BYTES (64u << 10)
@@ -316,6 +317,26 @@ static bool window_waits(const struct tt_oplog_record *r, struct tt_dump_op *out
     return true;
 }
 
+/* Writes the stages of a long operation that has ended. */
+static void write_stages(struct dump_file *f, const struct tt_oplog_record *r)
+{
+    static const char *const keys[] = { [TT_STAGE_REGISTER] = "register",
+                                        [TT_STAGE_SEND] = "send",
+                                        [TT_STAGE_REDUCE] = "reduce",
+                                        [TT_STAGE_COPY] = "copy" };
+    const uint64_t called_ns = tt_tick_to_ns(r->called);
+    struct tt_stage_times t;
+
+    if (!r->ended || !tt_stages_get(r->number, &t))
+        return;
+    file_print(f, ",\"stages\":{");
+    for (int i = 0; i < TT_STAGES; i++)
+        file_print(f, "%s\"%s\":%" PRIu64, i ? "," : "", keys[i],
+                   tt_tick_to_ns(r->called + t.of[i]) - called_ns);
+    file_time(f, "first_data", t.first_data ? tt_tick_to_ns(r->called + t.first_data) : 0);
+    file_print(f, "}");
+}
+
 static void write_op(struct dump_file *f, const struct tt_oplog_record *r,
                      const struct tt_dump_state *s)
 {
@@ -344,6 +365,7 @@ static void write_op(struct dump_file *f, const struct tt_oplog_record *r,
     file_time(f, "ended", op->ended_ns);
     file_key(f, "status", op->status == TUTTI_STATUS_COUNT ? NULL : tutti_status_name(op->status));
     write_progress(f, p, s);
+    write_stages(f, r);
     if (v.has_note)
         file_print(f, ",\"note\":%" PRIu64, v.note.number);
     else
@@ -437,57 +459,28 @@ static void write_all(struct dump_file *f, const struct tt_dump_head *head,
 
 /* ---- the file ---- */
 
-static tutti_status fail_file(int err, const char *what, const char *path, char *why, size_t bytes)
-{
-    snprintf(why, bytes, "cannot %s trace dump %s: %s", what, path, strerror(err));
-    return TUTTI_ERR_SYSTEM;
-}
-
-/* Refuses to replace anything but a regular file, e.g. a FIFO or a device. */
-static bool is_replaceable(const char *path)
-{
-    struct stat st;
-
-    return lstat(path, &st) != 0 || S_ISREG(st.st_mode);
-}
-
 tutti_status tt_dump_write(const char *path, const struct tt_dump_head *head,
                            const struct tt_dump_state *s, char *why, size_t why_bytes)
 {
     struct dump_file *f = malloc(sizeof *f);
-    char temporary[PATH_MAX];
-    int err;
+    tutti_status st = TUTTI_ERR_SYSTEM;
 
-    if (!f)
-        return fail_file(ENOMEM, "write", path, why, why_bytes);
-    if (!is_replaceable(path)) {
-        free(f);
-        snprintf(why, why_bytes, "cannot write trace dump %s: it exists and is not a regular file",
-                 path);
-        return TUTTI_ERR_INVALID;
+    if (!f) {
+        snprintf(why, why_bytes, "cannot write trace dump %s: out of memory", path);
+        return TUTTI_ERR_SYSTEM;
     }
-    if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >=
-        (int)sizeof temporary) {
-        free(f);
-        return fail_file(ENAMETOOLONG, "write", path, why, why_bytes);
-    }
-    *f = (struct dump_file){ .fd = -1 };
-    unlink(temporary);          /* of an earlier process with this number */
-    f->fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (f->fd < 0) {
-        err = errno;
-        free(f);
-        return fail_file(err, "create", path, why, why_bytes);
-    }
-    write_all(f, head, s);
-    err = f->err;
-    if (close(f->fd) != 0 && !err)
-        err = errno;
+    *f = (struct dump_file){ .fd = memfd_create("tutti-dump", MFD_CLOEXEC) };
+    if (f->fd >= 0)
+        write_all(f, head, s);
+    else
+        f->err = errno;
+    if (f->err)
+        snprintf(why, why_bytes, "cannot write trace dump %s: memory for it: %s", path,
+                 strerror(f->err));
+    else
+        st = tt_dump_store(path, f->fd, why, why_bytes);
+    if (f->fd >= 0)
+        close(f->fd);
     free(f);
-    if (!err && rename(temporary, path) != 0)
-        err = errno;
-    if (!err)
-        return TUTTI_OK;
-    unlink(temporary);
-    return fail_file(err, "write", path, why, why_bytes);
+    return st;
 }

@@ -10,7 +10,7 @@
 #include "base/param.h"
 #include "base/status.h"
 #include "trace/notes.h"
-#include "trace/subscribers.h"
+#include "trace/stages.h"
 
 /* ---- names ---- */
 
@@ -136,7 +136,10 @@ uint64_t tt_oplog_ring_next_block(struct tt_oplog_ring *r, struct tt_oplog_write
         if (!atomic_compare_exchange_strong_explicit(block_owned(r, number), &nobody, number,
                                                      memory_order_acquire, memory_order_relaxed))
             continue;
-        *w = (struct tt_oplog_writer){ .next = number, .end = number + TT_OPLOG_BLOCK };
+        *w = (struct tt_oplog_writer){ .next = number,
+                                       .end = number + TT_OPLOG_BLOCK,
+                                       .slot = &r->slot[number & r->mask],
+                                       .lap = tt_oplog_time_word(r, number, 0, 0) };
         return number;
     }
     return 0;
@@ -250,6 +253,7 @@ bool tt_oplog_ring_find(const struct tt_oplog_ring *r, uint64_t number, struct t
 /* ---- the ring of the process ---- */
 
 _Atomic uint32_t tt_oplog_state;
+tt_oplog_notify_fn *_Atomic tt_oplog_notify;
 struct tt_oplog_ring tt_oplog_ring;
 uint32_t tt_oplog_interval = 1;
 
@@ -290,7 +294,7 @@ static void start_here(int64_t interval, int64_t records)
     oplog.started = true;
     oplog.forks = tt_forks();
     oplog.shared = (struct tt_oplog_writer){ 0 };
-    if (interval == 0)
+    if (interval == 0 || !TT_OPLOG_COMPILED)
         return;
     tt_oplog_interval = (uint32_t)interval;
     tt_log_hush_errors(true);
@@ -298,8 +302,10 @@ static void start_here(int64_t interval, int64_t records)
     tt_log_hush_errors(false);
     if (st)
         tt_log(TT_LOG_WARN, "operations are not recorded: %s", tutti_last_error());
-    else
-        atomic_store(&tt_oplog_state, TT_OPLOG_RECORDING);
+    if (st)
+        return;
+    tt_stages_start((uint32_t)tt_oplog_ring.mask + 1);
+    atomic_store(&tt_oplog_state, TT_OPLOG_RECORDING | (interval != 1 ? TT_OPLOG_SAMPLING : 0u));
 }
 
 /* A forked child has a copy of the parent's ring. */
@@ -307,6 +313,7 @@ static void forget_parent(void)
 {
     atomic_store(&tt_oplog_state, 0);
     tt_oplog_ring_fini(&tt_oplog_ring);
+    tt_stages_stop();
     oplog.started = false;
 }
 
@@ -357,51 +364,66 @@ uint32_t tt_oplog_read(struct tt_oplog_record *out, uint64_t *lost)
     return atomic_load(&tt_oplog_state) ? tt_oplog_ring_read(&tt_oplog_ring, out, lost) : 0;
 }
 
-static uint64_t begin_at(struct tt_oplog_writer *w, const struct tt_oplog_call *c, uint64_t called)
-{
-    const uint16_t note = tt_note_current();
-    uint64_t number;
-
-    if (w)
-        return tt_oplog_ring_begin(&tt_oplog_ring, w, c, called, note);
-    pthread_mutex_lock(&oplog.lock);
-    number = tt_oplog_ring_begin(&tt_oplog_ring, &oplog.shared, c, called, note);
-    pthread_mutex_unlock(&oplog.lock);
-    return number;
-}
-
 static bool is_subscribed(void)
 {
     return __builtin_expect(
         atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) & TT_OPLOG_SUBSCRIBED, 0);
 }
 
+static void notify(uint64_t number, bool ended)
+{
+    atomic_load (&tt_oplog_notify)(number, ended);
+}
+
+void tt_oplog_notify_begin(uint64_t number)
+{
+    if (number)
+        notify(number, false);
+}
+
 void tt_oplog_notify_end(uint64_t number)
 {
-    tt_subscribers_notify(number, true);
+    if (number)
+        notify(number, true);
+}
+
+void tt_oplog_set_end(uint64_t number, uint64_t ticks)
+{
+    if (number)
+        tt_oplog_ring_set(&tt_oplog_ring, number, TT_OPLOG_WORD_ENDED,
+                          tt_oplog_time_word(&tt_oplog_ring, number, ticks, TUTTI_OK));
+}
+
+static uint64_t begin_shared(const struct tt_oplog_call *c, uint64_t called)
+{
+    const uint16_t note = tt_note_current();
+    uint64_t number;
+
+    pthread_mutex_lock(&oplog.lock);
+    number = tt_oplog_ring_begin(&tt_oplog_ring, &oplog.shared, c, called, note);
+    pthread_mutex_unlock(&oplog.lock);
+    return number;
 }
 
 uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c)
 {
-    return tt_oplog_begin_at(w, c, tt_tick_now());
-}
-
-uint64_t tt_oplog_begin_at(struct tt_oplog_writer *w, const struct tt_oplog_call *c,
-                           uint64_t called)
-{
-    const uint64_t number = begin_at(w, c, called);
+    const uint64_t called = tt_tick_now(),
+                   number = w ? tt_oplog_ring_begin(&tt_oplog_ring, w, c, called, tt_note_current())
+                              : begin_shared(c, called);
 
     if (is_subscribed())
-        tt_subscribers_notify(number, false);
+        notify(number, false);
     return number;
 }
 
-uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_call *c)
+uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_words *c,
+                             uint64_t seq)
 {
-    struct tt_oplog_call late = *c;
+    struct tt_oplog_words late = *c;
 
-    late.flags |= TT_OPLOG_LATE;
-    return begin_at(w, &late, 0);
+    late.kind |= (uint64_t)TT_OPLOG_LATE << 32;
+    return tt_oplog_ring_write(&tt_oplog_ring, w, &late, seq, false, tt_tick_now(),
+                               tt_note_current());
 }
 
 void tt_oplog_started(uint64_t number)
@@ -415,7 +437,7 @@ void tt_oplog_matched(uint64_t number, uint32_t peer, uint32_t tag, uint64_t seq
     if (!number)
         return;
     tt_oplog_ring_set(&tt_oplog_ring, number, TT_OPLOG_WORD_SEQ, seq << 16 | comm);
-    tt_oplog_ring_set(&tt_oplog_ring, number, TT_OPLOG_WORD_PEER, (uint64_t)peer << 32 | tag);
+    tt_oplog_ring_set(&tt_oplog_ring, number, TT_OPLOG_WORD_PEER, tt_oplog_word_peer(peer, tag));
 }
 
 void tt_oplog_end(uint64_t number, tutti_status st)
@@ -424,7 +446,7 @@ void tt_oplog_end(uint64_t number, tutti_status st)
         return;
     tt_oplog_ring_end(&tt_oplog_ring, number, st);
     if (is_subscribed())
-        tt_subscribers_notify(number, true);
+        notify(number, true);
 }
 
 void tt_oplog_leave(struct tt_oplog_writer *w)

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "trace/notes.h"
 #include "trace/tick.h"
 #include "tutti/tutti.h"
 
@@ -78,6 +79,12 @@ struct tt_oplog_call {
     uint8_t flags;              /* enum tt_oplog_flags */
 };
 
+/* The words of a record that are the same for each call of an operation that repeats. */
+struct tt_oplog_words {
+    uint64_t comm;              /* in the lower 16 bits of TT_OPLOG_WORD_SEQ */
+    uint64_t count, peer, kind; /* as in enum tt_oplog_word, without the note */
+};
+
 /* A record as read. */
 struct tt_oplog_record {
     struct tt_oplog_call call;
@@ -124,6 +131,8 @@ struct tt_oplog_ring {
 
 struct tt_oplog_writer {
     uint64_t next, end;         /* numbers left in its block: [next, end) */
+    struct tt_oplog_slot *slot; /* of `next` */
+    uint64_t lap;               /* time word of the block's records without time and status */
 };
 
 /* depth: a power of two, at least 2 * TT_OPLOG_BLOCK. The memory is allocated by the system when it
@@ -155,39 +164,67 @@ static inline uint64_t tt_oplog_time_word(const struct tt_oplog_ring *r, uint64_
     return (ticks < most ? ticks : most) << 16 | status << 11 | tt_oplog_lap(r, number) << 1 | 1;
 }
 
-/* Writes a record. called: 0: now. note: as in tt_oplog_record. Returns its number; 0: none. */
-static inline uint64_t tt_oplog_ring_begin(struct tt_oplog_ring *r, struct tt_oplog_writer *w,
-                                           const struct tt_oplog_call *c, uint64_t called,
-                                           uint16_t note)
+static inline uint64_t tt_oplog_word_peer(uint32_t peer, uint32_t tag)
 {
-    const uint64_t number = w->next != w->end ? w->next : tt_oplog_ring_next_block(r, w);
-    struct tt_oplog_slot *s = &r->slot[number & r->mask];
+    return (uint64_t)peer << 32 | tag;
+}
 
-    if (!number)
-        return 0;
-    w->next = number + 1;
-    if (!called)
-        called = tt_tick_now();
+static inline struct tt_oplog_words tt_oplog_pack(const struct tt_oplog_call *c)
+{
+    return (struct tt_oplog_words){
+        .comm = c->comm,
+        .count = c->count,
+        .peer = tt_oplog_word_peer(c->peer, c->tag),
+        .kind = (uint64_t)c->kind | (uint64_t)c->type << 8 | (uint64_t)c->redop << 16 |
+                (uint64_t)c->algo << 24 | (uint64_t)c->flags << 32,
+    };
+}
+
+/* Writes the next record of the writer's block, which is not full. */
+static inline uint64_t tt_oplog_block_write(struct tt_oplog_writer *w,
+                                            const struct tt_oplog_words *c, uint64_t seq,
+                                            bool started, uint64_t called, uint16_t note)
+{
+    struct tt_oplog_slot *s = w->slot++;
+    const uint64_t number = w->next++;
+
     /* a reader that sees a new word also sees the stamp 0, which was stored before */
     atomic_store_explicit(&s->stamp, 0, memory_order_relaxed);
     atomic_store_explicit(&s->word[TT_OPLOG_WORD_CALLED], called, memory_order_release);
     atomic_store_explicit(&s->word[TT_OPLOG_WORD_ENDED], 0, memory_order_release);
-    atomic_store_explicit(&s->word[TT_OPLOG_WORD_STARTED],
-                          c->flags & TT_OPLOG_STARTED ? tt_oplog_time_word(r, number, 0, 0) : 0,
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_STARTED], started ? w->lap : 0,
                           memory_order_release);
-    atomic_store_explicit(&s->word[TT_OPLOG_WORD_SEQ], c->seq << 16 | c->comm,
-                          memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_SEQ], seq << 16 | c->comm, memory_order_release);
     atomic_store_explicit(&s->word[TT_OPLOG_WORD_COUNT], c->count, memory_order_release);
-    atomic_store_explicit(&s->word[TT_OPLOG_WORD_PEER], (uint64_t)c->peer << 32 | c->tag,
-                          memory_order_release);
+    atomic_store_explicit(&s->word[TT_OPLOG_WORD_PEER], c->peer, memory_order_release);
     atomic_store_explicit(&s->word[TT_OPLOG_WORD_KIND],
-                          (uint64_t)c->kind | (uint64_t)c->type << 8 | (uint64_t)c->redop << 16 |
-                              (uint64_t)c->algo << 24 | (uint64_t)c->flags << 32 |
+                          c->kind | (uint64_t)(started ? TT_OPLOG_STARTED : 0) << 32 |
                               (uint64_t)note << 48,
                           memory_order_release);
     atomic_store_explicit(&s->stamp, number, memory_order_release);
-    __builtin_prefetch(&r->slot[(number + 1) & r->mask], 1);
+    __builtin_prefetch(s + 1, 1);       /* probably the next one, also at the end of the block */
     return number;
+}
+
+/* Writes a record. started: as TT_OPLOG_STARTED. note: as in tt_oplog_record. Returns its number;
+ * 0: none. */
+static inline uint64_t tt_oplog_ring_write(struct tt_oplog_ring *r, struct tt_oplog_writer *w,
+                                           const struct tt_oplog_words *c, uint64_t seq,
+                                           bool started, uint64_t called, uint16_t note)
+{
+    if (w->next == w->end && !tt_oplog_ring_next_block(r, w))
+        return 0;
+    return tt_oplog_block_write(w, c, seq, started, called, note);
+}
+
+/* As tt_oplog_ring_write, for a description that is used once. */
+static inline uint64_t tt_oplog_ring_begin(struct tt_oplog_ring *r, struct tt_oplog_writer *w,
+                                           const struct tt_oplog_call *c, uint64_t called,
+                                           uint16_t note)
+{
+    const struct tt_oplog_words words = tt_oplog_pack(c);
+
+    return tt_oplog_ring_write(r, w, &words, c->seq, c->flags & TT_OPLOG_STARTED, called, note);
 }
 
 /* Sets a word of a record, unless the record was overwritten. If a writer takes the slot at this
@@ -221,8 +258,24 @@ static inline void tt_oplog_ring_end(struct tt_oplog_ring *r, uint64_t number, t
 
 /* ---- the ring of the process ---- */
 
-enum { TT_OPLOG_RECORDING = 1u << 0, TT_OPLOG_SUBSCRIBED = 1u << 1 };
+/* The CMake option TUTTI_TRACE: without it, nothing is recorded, and the checks of the callers are
+ * compiled out. */
+#ifdef TT_WITHOUT_TRACE
+enum { TT_OPLOG_COMPILED = 0 };
+#else
+enum { TT_OPLOG_COMPILED = 1 };
+#endif
 
+enum {
+    TT_OPLOG_RECORDING = 1u << 0,
+    TT_OPLOG_SUBSCRIBED = 1u << 1,
+    TT_OPLOG_SAMPLING = 1u << 2         /* tt_oplog_interval is not 1 */
+};
+
+/* Called for a record after it was written, or its end was. Any thread. Valid in the state
+ * TT_OPLOG_SUBSCRIBED. */
+typedef void tt_oplog_notify_fn(uint64_t number, bool ended);
+extern tt_oplog_notify_fn *_Atomic tt_oplog_notify;
 extern _Atomic uint32_t tt_oplog_state;     /* the bits above; 0: off, and no data is valid */
 extern struct tt_oplog_ring tt_oplog_ring;  /* valid while RECORDING */
 extern uint32_t tt_oplog_interval;          /* one of so many operations is recorded */
@@ -245,33 +298,58 @@ uint32_t tt_oplog_read(struct tt_oplog_record *out, uint64_t *lost);
 /* Returns whether operation `seq` is recorded. */
 static inline bool tt_oplog_wants(uint64_t seq)
 {
-    return atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) != 0 &&
+    return TT_OPLOG_COMPILED && atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) != 0 &&
            (__builtin_expect(tt_oplog_interval == 1, true) || seq % tt_oplog_interval == 0);
 }
 
 /* Records the call of an operation that tt_oplog_wants. w: the caller's writer, or NULL. Returns
  * the number of its record; 0: none. */
 uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
-/* As tt_oplog_begin, for an operation that began earlier, at an unknown time. */
-uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
-/* As tt_oplog_begin, for a call at tick `called`. */
-uint64_t tt_oplog_begin_at(struct tt_oplog_writer *w, const struct tt_oplog_call *c,
-                           uint64_t called);
+/* Records an operation that began earlier, at an unknown time. */
+uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_words *c,
+                             uint64_t seq);
 /* The operation starts, after it had waited for others. number 0 is allowed here and below. */
 void tt_oplog_started(uint64_t number);
 /* Sets the peer and the number of a receive from any rank, when its message is known. */
 void tt_oplog_matched(uint64_t number, uint32_t peer, uint32_t tag, uint64_t seq, uint16_t comm);
 void tt_oplog_end(uint64_t number, tutti_status st);
-/* Calls the subscribers at the end of an operation. */
+/* Call the subscribers at the beginning and the end of an operation. number 0 has no effect. */
+void tt_oplog_notify_begin(uint64_t number);
 void tt_oplog_notify_end(uint64_t number);
-/* Like tt_oplog_end for a caller that knows the ticks of the call and of the end. */
-static inline void tt_oplog_end_at(uint64_t number, uint64_t called, uint64_t ended,
-                                   tutti_status st)
+/* Sets the successful end of any record. number 0 has no effect. */
+void tt_oplog_set_end(uint64_t number, uint64_t ticks);
+/* Records the call of a repeated operation, whose constant words the caller keeps. */
+static inline uint64_t tt_oplog_begin_again(struct tt_oplog_writer *w,
+                                            const struct tt_oplog_words *c, uint64_t seq,
+                                            bool started, uint64_t called)
 {
-    if (!number)
+    const uint64_t number =
+        tt_oplog_ring_write(&tt_oplog_ring, w, c, seq, started, called, tt_note_current());
+
+    if (__builtin_expect(
+            atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) & TT_OPLOG_SUBSCRIBED, 0))
+        tt_oplog_notify_begin(number);
+    return number;
+}
+/* Returns whether the next record of the writer needs no more than tt_oplog_block_write: each
+ * operation is recorded, nobody has subscribed, and the block has room. */
+static inline bool tt_oplog_is_simple(const struct tt_oplog_writer *w)
+{
+    return TT_OPLOG_COMPILED &&
+           atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) == TT_OPLOG_RECORDING &&
+           w->next != w->end;
+}
+/* Ends a record successfully. ticks: since the call, less than 2^48. Cheap for the record that the
+ * writer began last: the writer still owns its slot, which no other record can have. */
+static inline void tt_oplog_end_last(struct tt_oplog_writer *w, uint64_t number, uint64_t ticks)
+{
+    if (!TT_OPLOG_COMPILED)
         return;
-    tt_oplog_ring_set(&tt_oplog_ring, number, TT_OPLOG_WORD_ENDED,
-                      tt_oplog_time_word(&tt_oplog_ring, number, ended - called, (uint64_t)st));
+    if (__builtin_expect(w->next != number + 1, 0))
+        tt_oplog_set_end(number, ticks);
+    else
+        atomic_store_explicit(&w->slot[-1].word[TT_OPLOG_WORD_ENDED],
+                              ticks << 16 | TUTTI_OK << 11 | w->lap, memory_order_release);
     if (__builtin_expect(
             atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) & TT_OPLOG_SUBSCRIBED, 0))
         tt_oplog_notify_end(number);

@@ -1,5 +1,4 @@
-#include "trace/subscribers.h"
-
+/* Subscribers to the trace: callbacks at the begin and end of operations. */
 #include <pthread.h>
 #include <stddef.h>
 #include "base/options.h"
@@ -17,7 +16,7 @@ static struct {
     int n;
 } subscribers = { .lock = PTHREAD_RWLOCK_INITIALIZER };
 
-void tt_subscribers_notify(uint64_t number, bool ended)
+static void notify(uint64_t number, bool ended)
 {
     struct tt_oplog_record record;
     struct tt_view view;
@@ -67,6 +66,7 @@ tutti_status tutti_trace_subscribe(const tutti_trace_subscriber *subscriber, int
         subscribers.one[i] = mine;
         subscribers.used[i] = true;
         subscribers.n++;
+        atomic_store(&tt_oplog_notify, notify);
         atomic_fetch_or(&tt_oplog_state, TT_OPLOG_SUBSCRIBED);
     }
     pthread_rwlock_unlock(&subscribers.lock);

@@ -16,14 +16,20 @@
 
 extern bool tt_tick_is_counter;     /* set by tt_tick_start */
 
+/* Returns a tick if tt_tick_is_counter, which is never set without a counter. */
+static inline uint64_t tt_tick_read_counter(void)
+{
+#if defined(__x86_64__)
+    return __rdtsc();
+#else
+    return 0;
+#endif
+}
+
 /* Any thread, after tt_tick_start. */
 static inline uint64_t tt_tick_now(void)
 {
-#if defined(__x86_64__)
-    if (__builtin_expect(tt_tick_is_counter, true))
-        return __rdtsc();
-#endif
-    return tt_now_ns();
+    return __builtin_expect(tt_tick_is_counter, true) ? tt_tick_read_counter() : tt_now_ns();
 }
 
 /* Chooses the source of ticks and takes the first calibration point. Several calls are allowed;

@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 _Static_assert(sizeof(struct tt_trace_event) == TT_TRACE_WORDS * sizeof(uint64_t),
-               "an event is so many words");
+               "an event has TT_TRACE_WORDS words");
 
 /* ---- a ring ---- */
 

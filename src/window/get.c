@@ -6,6 +6,11 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 #include "window/window.h"
+#include "window/fence.h"
+#include "window/handle.h"
+#include "window/peer.h"
+#include "window/request.h"
+#include "window/transfer.h"
 #include "wire/registry.h"
 
 /* ---- fences ---------------------------------------------------------------------------------- */

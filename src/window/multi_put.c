@@ -1,5 +1,8 @@
 /* Short puts with a signal each, to several ranks with one doorbell. */
 #include "window/window.h"
+#include "window/fence.h"
+#include "window/handle.h"
+#include "window/peer.h"
 
 #define BATCH 32            /* descriptors of one doorbell: the length of a verbs chain */
 

@@ -1,5 +1,8 @@
 /* Fence and quiet. A fence marks the peers; quiet drains them. */
 #include "window/order.h"
+#include "window/fence.h"
+#include "window/handle.h"
+#include "window/peer.h"
 
 #include "base/status.h"
 

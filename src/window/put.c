@@ -8,6 +8,11 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "window/queue.h"
+#include "window/fence.h"
+#include "window/handle.h"
+#include "window/peer.h"
+#include "window/request.h"
+#include "window/transfer.h"
 #include "wire/registry.h"
 
 /* Descriptors with data in one doorbell. With the signal's, this is the length of a verbs chain.
@@ -19,20 +24,6 @@
 _Static_assert((int)TUTTI_SIGNAL_SET == (int)TT_SIGNAL_SET &&
                    (int)TUTTI_SIGNAL_ADD == (int)TT_SIGNAL_ADD,
                "public signals are the wire's");
-
-tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i)
-{
-    if (s->pieces)
-        return s->pieces[i];
-    return (tutti_piece){ .offset = s->offset + i * s->stride,
-                          .src = s->src + i * s->src_stride,
-                          .bytes = s->bytes };
-}
-
-void tt_window_count(uint64_t *counter)
-{
-    __atomic_fetch_add(counter, 1, __ATOMIC_RELEASE);
-}
 
 /* ---- begin ----------------------------------------------------------------------------------- */
 
@@ -368,17 +359,6 @@ static tutti_status put_step(struct tt_call_check *a)
     return p->transfer->over ? p->transfer->status : TUTTI_PENDING;
 }
 
-bool tt_window_put_uses(const struct tt_window_put *p, const void *mem, size_t bytes)
-{
-    for (size_t i = p->at; i < p->shape.n; i++) {
-        const tutti_piece piece = tt_window_piece_of(&p->shape, i);
-
-        if (tt_overlap(piece.src, piece.bytes, mem, bytes))
-            return true;
-    }
-    return false;
-}
-
 static bool put_uses(const struct tt_call_check *a, const void *mem, size_t bytes)
 {
     return tt_window_put_uses((const struct tt_window_put *)a, mem, bytes);
@@ -501,15 +481,6 @@ void tt_window_put_init(struct tt_window_put *p, struct tt_window *w, uint32_t r
     record_fences(p);
     if (peer)
         p->fence_tick = peer->fence_tick;
-}
-
-void tt_window_put_leave(struct tt_window_put *p)
-{
-    if (!p->transfer)
-        return;
-    p->transfer->counter = NULL;
-    tt_transfer_leave(p->transfer);
-    p->transfer = NULL;
 }
 
 void tt_window_disown(struct tt_window *w, uint32_t rank, const uint64_t *counter,

@@ -2,7 +2,8 @@
 #ifndef TT_WINDOW_PUT_H
 #define TT_WINDOW_PUT_H
 
-#include "window/window.h"
+#include "base/checked.h"
+#include "window/transfer.h"
 
 /* The shape of the data: rows or pieces. */
 struct tt_window_shape {
@@ -37,6 +38,38 @@ struct tt_window_put {
     struct tt_window_transfer *transfer;    /* NULL: nothing outlasts the call */
 };
 
+/* Returns a row or piece. */
+static inline tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i)
+{
+    if (s->pieces)
+        return s->pieces[i];
+    return (tutti_piece){ .offset = s->offset + i * s->stride,
+                          .src = s->src + i * s->src_stride,
+                          .bytes = s->bytes };
+}
+
+/* Returns whether the put will read some of mem[bytes]. */
+static inline bool tt_window_put_uses(const struct tt_window_put *p, const void *mem, size_t bytes)
+{
+    for (size_t i = p->at; i < p->shape.n; i++) {
+        const tutti_piece piece = tt_window_piece_of(&p->shape, i);
+
+        if (tt_overlap(piece.src, piece.bytes, mem, bytes))
+            return true;
+    }
+    return false;
+}
+
+/* Abandons a put that was begun. The caller holds the progress lock. */
+static inline void tt_window_put_leave(struct tt_window_put *p)
+{
+    if (!p->transfer)
+        return;
+    p->transfer->counter = NULL;
+    tt_transfer_leave(p->transfer);
+    p->transfer = NULL;
+}
+
 /* Initializes a put of src[bytes] to the part of `rank` (not this one) at `offset`, with the
  * signal in `rma`, in this window; at least one of them. rma->counter: as in tutti_rma, not
  * NULL. *failed receives the failure if the rank has freed its window, for tt_window_quiet_rank.
@@ -51,11 +84,6 @@ tutti_status tt_window_put_step(struct tt_window_put *p);
 /* As tt_window_put_step, for the queue: does not check the communicator, nor count puts without a
  * transfer. */
 tutti_status tt_window_put_go_on(struct tt_window_put *p);
-/* Returns whether the put will read some of mem[bytes]. */
-bool tt_window_put_uses(const struct tt_window_put *p, const void *mem, size_t bytes);
-tutti_piece tt_window_piece_of(const struct tt_window_shape *s, size_t i);
-/* Abandons a put that was begun. The caller holds the progress lock. */
-void tt_window_put_leave(struct tt_window_put *p);
 /* Sets a signal in a word of this rank, and wakes waiters. The caller holds the progress lock. */
 void tt_window_raise_own(struct tt_window *w, uint64_t offset, uint8_t op, uint64_t value);
 /* Detaches the counter and the failure status from the puts to `rank` in progress, so that both

@@ -1,4 +1,5 @@
 #include "window/queue.h"
+#include "window/peer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -175,40 +176,14 @@ static void queue_remove(struct tt_window_peer *peer, struct tt_window_queued **
     free(q);
 }
 
-/* Steps the oldest put of the peer. PENDING: not over. A failure is stored where the rank's
- * quiet finds it; a failed communicator is reported by its own calls. */
-static tutti_status step_first(struct tt_window_peer *peer)
+void tt_window_queue_remove_first(struct tt_window_peer *peer)
 {
-    struct tt_window_put *p = &peer->queue->put;
-    struct tt_window *w = p->attempt.window;
-    tutti_status st = tt_context_status(w->comm->context, NULL, 0);
-
-    if (!st)
-        st = tt_window_put_go_on(p);
-    if (st == TUTTI_PENDING)
-        return st;
-    if (!st && p->rma.counter)
-        tt_window_count(p->rma.counter);
-    else if (st && !tt_context_status(w->comm->context, NULL, 0))
-        w->ways[p->attempt.rank].failed = st;
-    if (st && p->transfer)
-        p->transfer->counter = NULL;
     queue_remove(peer, &peer->queue, NULL);
-    return TUTTI_OK;
 }
 
-bool tt_window_queue_run(struct tt_windows *home)
+struct tt_window_put *tt_window_queue_first(const struct tt_window_peer *peer)
 {
-    bool any = false;
-
-    for (struct tt_window_peer *p = home->queued, *next; p; p = next) {
-        next = p->next_queued;
-        while (p->queue && step_first(p) == TUTTI_OK)
-            any = true;
-    }
-    if (any)
-        tt_engine_client_wake(home->engine);
-    return any;
+    return &peer->queue->put;
 }
 
 bool tt_window_queue_uses(const struct tt_window_peer *peer, const void *mem, size_t bytes)

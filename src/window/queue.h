@@ -1,5 +1,5 @@
 /* Non-blocking puts, signals and atomics for which the wire had no room: a bounded queue per peer,
- * processed by progress. All functions require the progress lock. */
+ * processed by rma_progress.c. All functions require the progress lock. */
 #ifndef TT_WINDOW_QUEUE_H
 #define TT_WINDOW_QUEUE_H
 
@@ -15,8 +15,10 @@ void tt_window_queue_fence(struct tt_window_peer *peer);
 /* Returns whether the put must wait for queued puts to its rank: a host's put for all, a
  * device's put only if it has a signal and a fence followed them. */
 bool tt_window_queue_precedes(const struct tt_window_put *p);
-/* Steps the queues of all peers. Returns whether anything was taken. */
-bool tt_window_queue_run(struct tt_windows *home);
+/* Returns the oldest queued put to the peer, which has one. */
+struct tt_window_put *tt_window_queue_first(const struct tt_window_peer *peer);
+/* Removes this put. */
+void tt_window_queue_remove_first(struct tt_window_peer *peer);
 /* Returns whether a queued put will read some of the caller's mem[bytes]. */
 bool tt_window_queue_uses(const struct tt_window_peer *peer, const void *mem, size_t bytes);
 /* Drops puts to the window, or with a signal there. */

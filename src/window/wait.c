@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "window/window.h"
+#include "window/handle.h"
 
 struct wait {
     struct tt_window_waiter waiter;     /* must be first */
@@ -14,6 +15,7 @@ struct wait {
     int (*is_there)(const void *arg);   /* NULL: compare words */
     const void *arg;
     uint64_t deadline_ns;
+    bool is_test;               /* PENDING at the deadline */
     bool there;                 /* the condition was true at the last check; it may be false
                                    again */
     size_t index;               /* index of the matching word, and its value then */
@@ -169,65 +171,75 @@ static tutti_status wait_result(struct wait *w, size_t *index, uint64_t *seen, c
         return st;
     if (tt_window_all_closed(w->window))
         return fail_deserted(w, call);
-    return end_late(w, index, seen, call);
+    return w->is_test ? TUTTI_PENDING : end_late(w, index, seen, call);
 }
 
-/* Only waits that do not end at once are recorded. */
-static tutti_status wait_any(tutti_window *window, const size_t *offsets, size_t n,
-                             tutti_compare compare, uint64_t value, int64_t timeout_ms,
+/* Waits for the words in *w. Only waits that do not end at once are recorded. */
+static tutti_status wait_any(struct wait *w, tutti_window *window, int64_t timeout_ms,
                              size_t *index, uint64_t *seen, const char *call)
 {
-    struct wait w = {
-        .waiter = { .is_ready = wait_is_ready },
-        .offsets = offsets,
-        .n = n,
-        .compare = compare,
-        .value = value,
-    };
     struct tt_window *of = NULL;
     uint64_t record;
     tutti_status st = tt_window_take(window, call, &of);
 
     if (!st)
-        st = wait_check(of, offsets, n, compare, call);
+        st = wait_check(of, w->offsets, w->n, w->compare, call);
     if (st)
         return st;
-    w.window = of;
-    if (find_match(&w, index, seen))
+    w->waiter.is_ready = wait_is_ready;
+    w->window = of;
+    if (find_match(w, index, seen))
         return TUTTI_OK;
-    w.deadline_ns = tt_window_deadline_ns(of, timeout_ms);
+    w->deadline_ns = tt_window_deadline_ns(of, timeout_ms);
     record = tt_window_trace_begin(of, TT_OPLOG_WAIT_SIGNAL, UINT32_MAX, 0);
-    wait_listed(&w, of->home);
-    st = wait_result(&w, index, seen, call);
-    tt_oplog_end(record, st);
+    wait_listed(w, of->home);
+    st = wait_result(w, index, seen, call);
+    tt_oplog_end(record, st == TUTTI_PENDING ? TUTTI_OK : st);
     return st;
 }
 
-tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
-                               uint64_t value, int64_t timeout_ms, uint64_t *seen)
+static tutti_status wait_word(struct wait *w, tutti_window *window, int64_t timeout_ms,
+                              uint64_t *seen, const char *call)
 {
     uint64_t was = 0;
     size_t index = 0;
-    const tutti_status st =
-        wait_any(window, &offset, 1, compare, value, timeout_ms, &index, &was, "tutti_window_wait");
+    const tutti_status st = wait_any(w, window, timeout_ms, &index, &was, call);
 
     if (!st && seen)
         *seen = was;
     return st;
 }
 
+tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
+                               uint64_t value, int64_t timeout_ms, uint64_t *seen)
+{
+    struct wait w = { .offsets = &offset, .n = 1, .compare = compare, .value = value };
+
+    return wait_word(&w, window, timeout_ms, seen, "tutti_window_wait");
+}
+
+tutti_status tutti_window_test_for(tutti_window *window, size_t offset, tutti_compare compare,
+                                   uint64_t value, int64_t timeout_ms, uint64_t *seen)
+{
+    struct wait w = {
+        .offsets = &offset, .n = 1, .compare = compare, .value = value, .is_test = true
+    };
+
+    return wait_word(&w, window, timeout_ms, seen, "tutti_window_test_for");
+}
+
 tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n,
                                    tutti_compare compare, uint64_t value, int64_t timeout_ms,
                                    size_t *index, uint64_t *seen)
 {
+    struct wait w = { .offsets = offsets, .n = n, .compare = compare, .value = value };
     uint64_t was = 0;
     size_t which = 0;
     tutti_status st;
 
     if (!index)
         return tt_fail(TUTTI_ERR_INVALID, "tutti_window_wait_any: index is NULL");
-    st = wait_any(window, offsets, n, compare, value, timeout_ms, &which, &was,
-                  "tutti_window_wait_any");
+    st = wait_any(&w, window, timeout_ms, &which, &was, "tutti_window_wait_any");
     if (st)
         return st;
     *index = which;
@@ -302,25 +314,39 @@ static tutti_status count_step(struct tt_call_check *a)
     return __atomic_load_n(c->counter, __ATOMIC_ACQUIRE) >= c->value ? TUTTI_OK : TUTTI_PENDING;
 }
 
+static tutti_status wait_counter(struct count *c, tutti_window *window, int64_t timeout_ms)
+{
+    tutti_status st = tt_window_take(window, c->attempt.call, &c->attempt.window);
+
+    if (!st && (!c->counter || (uintptr_t)c->counter % sizeof *c->counter))
+        st = tt_fail(TUTTI_ERR_INVALID,
+                     "%s: invalid counter %p: must be non-NULL and 8-byte aligned", c->attempt.call,
+                     (const void *)c->counter);
+    if (st)
+        return st;
+    c->attempt.rank = UINT32_MAX;
+    c->attempt.timeout_ms = timeout_ms;
+    c->attempt.step = count_step;
+    tt_call_check_trace(&c->attempt, TT_OPLOG_WAIT_SIGNAL, 0);
+    return tt_call_check_run(&c->attempt);
+}
+
 tutti_status tutti_window_wait_counter(tutti_window *window, const uint64_t *counter,
                                        uint64_t value, int64_t timeout_ms)
 {
-    struct count c = {
-        .attempt = { .call = "tutti_window_wait_counter",
-                     .timeout_ms = timeout_ms,
-                     .step = count_step },
-        .counter = counter,
-        .value = value,
-    };
-    tutti_status st = tt_window_take(window, c.attempt.call, &c.attempt.window);
+    struct count c = { .attempt = { .call = "tutti_window_wait_counter" },
+                       .counter = counter,
+                       .value = value };
 
-    if (!st && (!counter || (uintptr_t)counter % sizeof *counter))
-        st = tt_fail(TUTTI_ERR_INVALID,
-                     "%s: invalid counter %p: must be non-NULL and 8-byte aligned", c.attempt.call,
-                     (const void *)counter);
-    if (st)
-        return st;
-    c.attempt.rank = UINT32_MAX;
-    tt_call_check_trace(&c.attempt, TT_OPLOG_WAIT_SIGNAL, 0);
-    return tt_call_check_run(&c.attempt);
+    return wait_counter(&c, window, timeout_ms);
+}
+
+tutti_status tutti_window_test_counter_for(tutti_window *window, const uint64_t *counter,
+                                           uint64_t value, int64_t timeout_ms)
+{
+    struct count c = { .attempt = { .call = "tutti_window_test_counter_for", .is_test = true },
+                       .counter = counter,
+                       .value = value };
+
+    return wait_counter(&c, window, timeout_ms);
 }

@@ -153,7 +153,7 @@ struct tt_window_waiter {
 
 /* All windows of an engine. */
 struct tt_windows {
-    struct tt_engine_client guest;
+    struct tt_engine_client client;
     struct tt_engine *engine;
     uint32_t rank, nranks;      /* in the job */
     struct tt_window *first;
@@ -175,69 +175,6 @@ struct tt_windows {
 /* Returns the engine's windows, created on first use. Any thread; the caller must not hold the
  * progress lock. */
 tutti_status tt_windows_of(struct tt_world *world, struct tt_windows **out);
-/* NULL (logged): out of memory. */
-struct tt_window_peer *tt_window_peer_of(struct tt_windows *home, uint32_t rank);
-struct tt_window *tt_window_find(const struct tt_windows *home, uint32_t id);
-
-/* Creates an open transfer without parts, of that tick. *failed and *counter must stay valid
- * until it is over, or until tt_window_disown. NULL: too many transfers now, or out of memory
- * (NOMEM in *st, logged). */
-struct tt_window_transfer *tt_transfer_begin(struct tt_window *w, struct tt_window_peer *peer,
-                                             tutti_status *failed, uint64_t *counter, uint64_t tick,
-                                             tutti_status *st);
-/* Registers mem[bytes] for it with the wire. */
-tutti_status tt_transfer_register(struct tt_window_transfer *t, struct tt_wire *wire,
-                                  const void *mem, uint64_t bytes);
-/* Returns the cookie of its descriptors. */
-uint64_t tt_transfer_cookie(const struct tt_window_transfer *t);
-/* Closes the transfer: no parts are added. It ends when all parts are complete, and is then
- * freed unless a call waits for it. */
-void tt_transfer_close(struct tt_window_transfer *t);
-/* One of its parts is complete. */
-void tt_transfer_part(struct tt_window_transfer *t, tutti_status status);
-/* Ends the wait for a transfer. An incomplete one is freed when it ends. */
-void tt_transfer_leave(struct tt_window_transfer *t);
-/* Detaches the transfers of the window from their callers' memory. */
-void tt_transfers_drop(struct tt_window *w);
-
-/* Returns whether another request may be sent to the peer. */
-static inline bool tt_window_may_request(const struct tt_window_peer *p)
-{
-    return !p->asked[p->next_token % TT_WINDOW_REQUESTS_MAX].busy;
-}
-/* Sends a request with its payload[m->bytes] (of a put), and sets its token. `to`: destination
- * of a get. *failed as in a transfer. False: no room now. */
-bool tt_window_send_request(struct tt_windows *home, struct tt_window_peer *p,
-                            struct tt_window_message *m, const void *payload, void *to,
-                            struct tt_window_transfer *t, tutti_status *failed);
-/* Fences a peer: sets flags for each way to reach it, and adds a fence after the last queued
- * put. Constant time. */
-void tt_window_peer_fence(struct tt_windows *home, struct tt_window_peer *p);
-/* Sets these flags again, because the last put that was queued before a fence was posted only
- * now. */
-void tt_window_peer_mark(struct tt_window_peer *p);
-/* Fences the peer if a fence of all ranks was called since the last check. */
-void tt_window_check_fences(struct tt_windows *home, struct tt_window_peer *p);
-/* After a fence, orders the next messages to the peer, and all later ones, after the puts that
- * the wire had taken. False: no room now. */
-bool tt_window_hold_mail(struct tt_windows *home, struct tt_window_peer *p);
-/* Returns whether puts to the peer are queued that were called before the tick. */
-static inline bool tt_window_is_queued(const struct tt_window_peer *p, uint64_t tick)
-{
-    return p->oldest_queued < tick;
-}
-/* Returns whether the processor may access the peer's mapped memory: everything put before the
- * fence of that tick (0: none) has landed. Posts a mark if necessary. */
-bool tt_window_may_load(struct tt_windows *home, struct tt_window_peer *p,
-                        const struct tt_engine_client_link *link, uint64_t fence_tick);
-/* Returns whether a transfer or request to the peer is incomplete that began before the tick. */
-bool tt_window_is_under_way(const struct tt_window_peer *p, uint64_t tick);
-/* Posts the mark whose landing shows that all earlier puts have landed. False: no room now. */
-bool tt_window_mark(struct tt_windows *home, struct tt_window_peer *p,
-                    const struct tt_engine_client_link *link);
-/* Sends a message without a reply. False: no room now. */
-bool tt_window_send_message(struct tt_windows *home, uint32_t rank,
-                            const struct tt_window_message *m);
 
 /* ---- uses.c ---- */
 
@@ -247,31 +184,8 @@ bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes
 
 /* ---- window.c ---- */
 
-/* Returns the window of a handle. INVALID: no such handle, or freed; FORKED; or the error that
- * ended the communicator. Any thread; the caller must not hold the progress lock. */
-tutti_status tt_window_take(tutti_window *handle, const char *call, struct tt_window **out);
-/* As tt_window_take, but also checks a peer's rank. */
-tutti_status tt_window_take_rank(tutti_window *handle, int rank, const char *call,
-                                 struct tt_window **out);
-/* Returns the error that ended the communicator, with its message as the thread's last error; or
- * OK. Any thread; the caller must not hold the progress lock. */
-tutti_status tt_window_status(const struct tt_window *w);
-/* INVALID (logged) unless the part of `rank` contains the bytes. */
-tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t offset,
-                             uint64_t bytes, const char *call);
-/* INVALID (logged) unless mem[bytes] is a valid range; `what` names the call and its argument. */
-tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *what);
-/* INVALID (logged) unless there is a word of `width` bytes. */
-tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset,
-                                  uint64_t width, const char *call);
-/* Returns the text before a compared value in messages: "", "at least " or "other than ". */
-const char *tt_compare_prefix(tutti_compare compare);
 /* Exchanges the keys again, as at creation. Collective, without transfers in progress. */
 tutti_status tt_window_exchange_keys(struct tt_window *w);
-/* Returns the way to the part of `rank` (not this one). PENDING: not known yet; PEER_LOST (not
- * logged). */
-tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
-                             struct tt_engine_client_link *link);
 /* Returns whether no rank will send a signal to this one any more: all others have left, and it
  * never did so itself. Any thread. */
 static inline bool tt_window_all_closed(const struct tt_window *w)
@@ -283,9 +197,11 @@ static inline uint32_t tt_window_job_rank(const struct tt_window *w, uint32_t ra
 {
     return w->comm->ranks[rank];
 }
-/* Invalidates the handle, because the engine is being destroyed. Any thread. */
-void tt_window_invalidate(struct tt_window *w);
-void tt_window_destroy(struct tt_window *w);
+
+/* ---- wait.c ---- */
+
+/* Returns the text before a compared value in messages: "", "at least " or "other than ". */
+const char *tt_compare_prefix(tutti_compare compare);
 
 /* ---- calls.c ---- */
 
@@ -298,6 +214,7 @@ struct tt_call_check {
     uint64_t deadline_ns;       /* 0: not set yet */
     tutti_status status;
     bool failed;                /* the communicator has failed, and has the message */
+    bool is_test;               /* PENDING instead of TIMEOUT at the deadline */
     bool traced;                /* the call is recorded, as described by `trace` */
     struct tt_oplog_call trace;
     uint64_t record;            /* number of its record in the trace; 0: none */
@@ -343,8 +260,6 @@ tutti_status tt_window_signal(struct tt_window *w, uint32_t rank, uint64_t offse
                               tutti_signal_op op, uint64_t value, const char *call);
 /* Copies the caller's options (NULL: defaults) to *out. */
 tutti_status tt_rma_take(const tutti_rma *rma, tutti_rma *out, const char *call);
-/* Increments the counter, at local completion. */
-void tt_window_count(uint64_t *counter);
 
 /* ---- multi_put.c ---- */
 

@@ -389,6 +389,8 @@ int tt_dqplb_received(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word)
                 (TT_PLANTED(TT_DQPLB_BUG_FAST_OVERTAKES) && word & TT_DQPLB_FAST);
         r->came[i] |= bit;
         r->notify[i] |= notify && !early ? bit : 0;
+        if (r->depth < ahead)
+            r->depth = ahead;
         return notify && early;
     }
     r->expected++;

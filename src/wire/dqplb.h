@@ -173,6 +173,8 @@ void tt_dqplb_lane_up(struct tt_dqplb_sender *s, uint32_t lane);
 struct tt_dqplb_receiver {
     uint64_t expected;          /* number of the oldest missing segment */
     uint32_t window;
+    uint32_t depth;             /* maximum distance of a received segment from the expected one,
+                                   in the interval of tt_dqplb_depth */
     uint64_t *came, *notify;    /* [TT_DQPLB_WORDS(window)] each, indexed by number modulo window */
 };
 
@@ -187,6 +189,17 @@ void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32
  * or -1 for an invalid word: outside of the window, a duplicate, or fast but not a whole message or
  * not on lane 0. On -1 nothing has changed. */
 int tt_dqplb_received(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word);
+
+/* Returns the out-of-order depth of the current interval: how far segments were received ahead of
+ * the oldest missing one, at most. 0: all arrived in order. next: the next interval begins. */
+static inline uint32_t tt_dqplb_depth(struct tt_dqplb_receiver *r, bool next)
+{
+    const uint32_t depth = r->depth;
+
+    if (next)
+        r->depth = 0;
+    return depth;
+}
 
 /* Writes TT_DQPLB_REPORT_BYTES(window) bytes that list the received segments, for
  * tt_dqplb_resolve. */

@@ -422,9 +422,9 @@ static void watch_lost(void)
     registry.counts.invalidated += tt_regcache_invalidate(&registry.cache, NULL, 0, UINT64_MAX);
     pthread_cond_signal(&registry.work);
     unlock();
-    tt_log(TT_LOG_WARN, "from now on, only registrations of tutti_mem_register are kept: the "
-                        "program has closed the userfaultfd descriptor that detects changes of "
-                        "memory");
+    tt_log(TT_LOG_WARN, "the registration cache is disabled for memory without "
+                        "tutti_mem_register: the program has closed the userfaultfd descriptor "
+                        "that detects changes of memory");
 }
 
 /* Reads the kernel's events, which unblocks threads that change watched memory. */
@@ -593,7 +593,8 @@ static void start_watch(void)
         watches = false;
     }
     if (!watches)
-        tt_log(TT_LOG_INFO, "only registrations of tutti_mem_register are kept: %s", why);
+        tt_log(TT_LOG_INFO,
+               "the registration cache is disabled for memory without tutti_mem_register: %s", why);
     lock();
     registry.works = works;
     registry.watches = watches;
@@ -934,8 +935,8 @@ void tt_registry_counts(struct tt_registry_counts *out)
     out->evicted = registry.cache.evicted;
     out->registered_bytes = registry.cache.bytes;
     out->registrations = registry.cache.count;
-    out->told_bytes = 0;
+    out->explicit_bytes = 0;
     for (const struct user_range *t = registry.user_ranges; t; t = t->next)
-        out->told_bytes += t->span.end - t->span.begin;
+        out->explicit_bytes += t->span.end - t->span.begin;
     unlock();
 }

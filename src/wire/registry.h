@@ -105,7 +105,7 @@ struct tt_registry_counts {
     uint64_t invalidated;           /* registrations undone because their memory changed */
     uint64_t registered_bytes, registrations;       /* current values */
     uint64_t registered_bytes_most;
-    uint64_t told_bytes;
+    uint64_t explicit_bytes;
     uint64_t registering_ns, undoing_ns;            /* time spent in registrars */
 };
 void tt_registry_counts(struct tt_registry_counts *out);

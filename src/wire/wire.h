@@ -170,7 +170,8 @@ struct tt_desc {
     const struct tt_rkey *signal_key;   /* region of the signal word; valid during post only */
     uint64_t signal_offset;         /* 8-byte aligned */
     uint64_t signal_value;
-    uint64_t operand;               /* atomic: fetch-and-add operand */
+    uint64_t operand;               /* atomic: fetch-and-add operand. Put without bytes: bytes that
+                                       the caller wrote to mapped memory, for counters */
     uint64_t cookie;                /* returned in tt_done */
 };
 
@@ -204,14 +205,52 @@ struct tt_done {
     struct tt_link link;
 };
 
-/* Counters of one lane, for dumps. A segment counts as complete unless its completion is overdue:
- * on a connection, unless the kernel retransmits it. Times in ns; 0: none. */
+/* Counters of one lane, for dumps and the live view. In `completions` a segment counts as complete
+ * unless its completion is overdue: on a connection, unless the kernel retransmits it. Times in ns;
+ * 0: none, or the transport takes none. */
 struct tt_wire_lane {
     uint32_t peer, lane;
     bool is_up;
+    bool posted;                    /* something was posted in the interval; only if the transport
+                                       takes no times */
+    uint32_t depth;                 /* out-of-order depth: how far segments were received ahead of
+                                       the oldest missing one, at most, in the interval. On the
+                                       first lane of several that share a sequence */
     uint64_t posts, completions, posted_bytes, completed_bytes;
+    uint64_t outstanding, outstanding_bytes;    /* posted, and not complete; overdue or not */
     uint64_t last_post_ns, last_completion_ns;
 };
+
+typedef void tt_wire_lane_fn(void *arg, const struct tt_wire_lane *lane);
+
+/* Posts on a lane whose transport takes no times. */
+struct tt_wire_posts {
+    uint64_t n, bytes, n_begin;     /* n_begin: when the interval began */
+};
+
+static inline void tt_wire_posts_add(struct tt_wire_posts *p, uint64_t bytes)
+{
+    p->n++;
+    p->bytes += bytes;
+}
+
+/* Returns the counters of a lane that completes its segments by itself. next: this ends the
+ * interval, and the next one begins. */
+static inline struct tt_wire_lane tt_wire_posts_read(struct tt_wire_posts *p, uint32_t peer,
+                                                     uint32_t lane, bool next)
+{
+    const struct tt_wire_lane out = { .peer = peer,
+                                      .lane = lane,
+                                      .posted = p->n != p->n_begin,
+                                      .posts = p->n,
+                                      .completions = p->n,
+                                      .posted_bytes = p->bytes,
+                                      .completed_bytes = p->bytes };
+
+    if (next)
+        p->n_begin = p->n;
+    return out;
+}
 
 /* First member of every wire's struct. */
 struct tt_wire {
@@ -309,9 +348,10 @@ struct tt_wire_ops {
     int (*arm)(struct tt_wire *w);
     /* Adds the wire's memory by purpose ("tcp: links"; base/memory.h), excluding its regions. */
     void (*memory)(const struct tt_wire *w, tutti_memory *m);
-    /* Passes the counters of each lane to `add`. NULL: they are not known. */
-    void (*lanes)(const struct tt_wire *w, void (*add)(void *arg, const struct tt_wire_lane *lane),
-                  void *arg);
+    /* Passes the counters of each lane of usable links to `add`. next: the interval of the live
+     * view ends, and the next one begins; other readers, as dumps, leave it as it is. NULL: the
+     * counters are not known. */
+    void (*lanes)(struct tt_wire *w, bool next, tt_wire_lane_fn *add, void *arg);
 };
 
 /* Registers mem[bytes] of the caller as a source; otherwise like reg. */

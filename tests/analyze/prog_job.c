@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/job.h"
+#include "analyze/job_state.h"
 
 static enum job_fault fault_of(const char *name)
 {
@@ -54,6 +54,14 @@ int main(int argc, char **argv)
     c.data = (uint32_t)atoi(argv[5]);
     c.expert = (uint32_t)atoi(argv[6]);
     c.stages = (uint32_t)atoi(argv[7]);
+    if (c.tensor == 0 || c.data == 0 || c.expert == 0 || c.data % c.expert != 0 || c.stages == 0 ||
+        c.stages > STAGES_MAX) {
+        fprintf(stderr,
+                "prog_job: invalid shape %s, %s, %s, %s (EXPERT must divide DATA, and STAGES be 1 "
+                "to %d)\n",
+                argv[4], argv[5], argv[6], argv[7], STAGES_MAX);
+        return 2;
+    }
     j = job_create(&c);
     if (!j)
         return 1;

@@ -204,11 +204,170 @@ static void faults_are_found_and_no_other_rank_is_named(void **state)
                 run_one(1000 * unit_turn() + seed, size_of(seed), f);
 }
 
+/* ---- bounds for hostile dumps ---- */
+
+/* Adds one message from ranks[0] to ranks[1] of a group. */
+static void add_message(struct tt_pace *p, uint32_t group, uint64_t class, int64_t transfer)
+{
+    const int64_t called[] = { 0, 0 }, ended[] = { transfer, transfer }, outside[] = { 0, 0 };
+
+    assert_int_equal(tt_pace_add(p, &(struct tt_pace_op){ .group = group,
+                                                          .class = class,
+                                                          .called = called,
+                                                          .ended = ended,
+                                                          .outside = outside }),
+                     TUTTI_OK);
+}
+
+/* Each message has another size: of one window, TT_PACE_SERIES_MAX sizes are kept, and the others
+ * are counted. */
+static void sizes_beyond_the_bound_are_counted(void **state)
+{
+    const uint32_t pair[] = { 0, 1 }, more = 1000;
+    struct tt_pace *p = tt_pace_create(2);
+    struct tt_pace_counts c;
+    uint32_t group, n;
+
+    (void)state;
+    assert_non_null(p);
+    group = tt_pace_add_group(p, pair, 2);
+    for (uint64_t i = 0; i < TT_PACE_SERIES_MAX + more; i++)
+        add_message(p, group, i + 1, 100);
+    assert_int_equal(tt_pace_close(p, 1000), TUTTI_OK);
+    c = tt_pace_counts(p);
+    assert_int_equal(c.nseries_most, TT_PACE_SERIES_MAX);
+    assert_int_equal(c.nskipped, more);
+    assert_true(c.bytes_most <= 160ul * TT_PACE_SERIES_MAX);
+    tt_pace_found(p, &n);
+    assert_int_equal(n, 0);
+
+    add_message(p, group, 1ull << 40, 100);     /* sizes that were not judged make room */
+    assert_int_equal(tt_pace_counts(p).nskipped, more);
+    tt_pace_destroy(p);
+}
+
+/* Sizes of earlier windows need no memory if they had too few messages. */
+static void sizes_of_earlier_windows_need_no_memory(void **state)
+{
+    const uint32_t pair[] = { 0, 1 }, each = 1000, windows = 300;
+    struct tt_pace *p = tt_pace_create(2);
+    struct tt_pace_counts c;
+    uint32_t group;
+
+    (void)state;
+    assert_non_null(p);
+    group = tt_pace_add_group(p, pair, 2);
+    for (uint64_t i = 0; i < each * windows; i++) {
+        add_message(p, group, i + 1, 100);
+        if (i % each == each - 1)
+            assert_int_equal(tt_pace_close(p, 1000), TUTTI_OK);
+    }
+    c = tt_pace_counts(p);
+    assert_int_equal(c.nskipped, 0);
+    assert_in_range(c.nseries_most, each, 5 * each + each);
+    assert_true(c.bytes_most <= 160ul * 6 * each);
+    assert_true(c.nsteps <= 32ul * each * windows);
+    tt_pace_destroy(p);
+}
+
+/* Groups of all ranks but one, which are slow: each rank shares all but two of its groups with each
+ * other one. As many groups of other ranks are fast. */
+static void overlapping_groups_cost_linear_steps(void **state)
+{
+    static uint32_t ranks[128];
+    static const int64_t zero[128];
+    static int64_t ended[128];
+
+    (void)state;
+    for (uint32_t n = 16; n <= 128; n *= 2) {
+        struct tt_pace *p = tt_pace_create(2 * n);
+        uint32_t nfound;
+
+        assert_non_null(p);
+        for (uint32_t g = 0; g < 2 * n; g++) {
+            for (uint32_t k = 0; k + 1 < n; k++)
+                ranks[k] = g / n * n + (k < g % n ? k : k + 1);
+            assert_int_equal(tt_pace_add_group(p, ranks, n - 1), g);
+        }
+        for (uint32_t i = 0; i < 2 * n * TT_PACE_OPS_MIN; i++) {
+            const struct tt_pace_op op = {
+                .group = i % (2 * n), .class = 1, .called = zero, .ended = ended, .outside = zero
+            };
+
+            for (uint32_t k = 0; k < n; k++)
+                ended[k] = i % (2 * n) < n ? 200 : 100;
+            assert_int_equal(tt_pace_add(p, &op), TUTTI_OK);
+        }
+        assert_int_equal(tt_pace_close(p, 1000), TUTTI_OK);
+        assert_true(tt_pace_counts(p).nsteps <= (TT_PACE_STEPS + 16ul) * 2 * n * n);
+        assert_true(n < 128 || tt_pace_counts(p).nunjudged > 0);
+        tt_pace_found(p, &nfound);
+        assert_int_equal(nfound, 0);
+        tt_pace_destroy(p);
+    }
+}
+
+/* Half of all pairs are slow in each window, so there is a finding for each of them. */
+static void many_findings_cost_linear_steps(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1000; n <= 16000; n *= 4) {
+        struct tt_pace *p = tt_pace_create(2 * n);
+        uint32_t nfound, nwindows = 2 * TT_PACE_STREAK;
+        const struct tt_pace_found *f;
+
+        assert_non_null(p);
+        for (uint32_t g = 0; g < n; g++) {
+            const uint32_t pair[] = { 2 * g, 2 * g + 1 };
+
+            tt_pace_add_group(p, pair, 2);
+        }
+        for (uint32_t w = 0; w < nwindows; w++) {
+            for (uint32_t i = 0; i < n * TT_PACE_OPS_MIN; i++)
+                add_message(p, i % n, 1, i % n < n / 2 ? 200 : 100);
+            assert_int_equal(tt_pace_close(p, 1000), TUTTI_OK);
+        }
+        f = tt_pace_found(p, &nfound);
+        assert_int_equal(nfound, n / 2);
+        for (uint32_t i = 0; i < nfound; i++)
+            assert_true(f[i].kind == TT_PACE_GROUP && f[i].group == i &&
+                        f[i].nwindows == nwindows + 1 - TT_PACE_STREAK);
+        assert_true(tt_pace_counts(p).nsteps <= 16ul * n * nwindows);
+        tt_pace_destroy(p);
+    }
+}
+
+/* A window costs nothing for groups without operations in it. */
+static void windows_cost_steps_only_for_their_operations(void **state)
+{
+    const uint32_t n = 20000;
+    struct tt_pace *p = tt_pace_create(2 * n);
+
+    (void)state;
+    assert_non_null(p);
+    for (uint32_t g = 0; g < n; g++) {
+        const uint32_t pair[] = { 2 * g, 2 * g + 1 };
+
+        tt_pace_add_group(p, pair, 2);
+    }
+    for (uint32_t g = 0; g < n; g++) {
+        add_message(p, g, 1, 100);
+        assert_int_equal(tt_pace_close(p, 1000), TUTTI_OK);
+    }
+    assert_true(tt_pace_counts(p).nsteps <= 64ul * n);
+    tt_pace_destroy(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clean_jobs_have_no_findings),
         cmocka_unit_test(faults_are_found_and_no_other_rank_is_named),
+        cmocka_unit_test(sizes_beyond_the_bound_are_counted),
+        cmocka_unit_test(sizes_of_earlier_windows_need_no_memory),
+        cmocka_unit_test(overlapping_groups_cost_linear_steps),
+        cmocka_unit_test(many_findings_cost_linear_steps),
+        cmocka_unit_test(windows_cost_steps_only_for_their_operations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,21 +54,28 @@ static void end(struct tt_dumps *d, struct tt_instances *in, struct tt_profile *
     tt_dumps_fini(d);
 }
 
-/* Rank r calls at 1000 + 100 r, and all end at 1500: rank 2 is last; the others lose 200 and 100. */
+/* Rank r calls at 1000 + 100 r, and all end at 1500. `first` is the rest of rank 0's record. */
+static void give_three_callers(struct tt_dumps *d, const char *clock, const char *first)
+{
+    struct text t;
+
+    for (unsigned r = 0; r < 3; r++) {
+        begin(&t, r, clock);
+        add_op(&t, 1, 4, "allreduce", 1000 + 100 * (long)r, 1500, r == 0 ? first : "");
+        give(d, &t);
+    }
+}
+
+/* Rank 2 is last; the others lose 200 and 100. */
 static void last_caller_and_lost_time_are_exact(void **state)
 {
     struct tt_dumps d;
     struct tt_instances in;
     struct tt_profile p;
-    struct text t;
 
     (void)state;
     assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
-    for (unsigned r = 0; r < 3; r++) {
-        begin(&t, r, CLOCK(10));
-        add_op(&t, 1, 4, "allreduce", 1000 + 100 * (long)r, 1500, "");
-        give(&d, &t);
-    }
+    give_three_callers(&d, CLOCK(10), "");
     take(&d, &in, &p);
     assert_true(p.nrows == 1 && p.nlate == 1 && p.ninstances == 1 && p.nknown == 1);
     assert_true(p.late[0].rank == 2 && p.late[0].times == 1 && p.late[0].of == 1);
@@ -187,6 +194,65 @@ static void messages_match_by_peer_tag_and_number(void **state)
     end(&d, &in, &p);
 }
 
+/* Rank 0 calls at 1000, starts at 1005 and waits for rank 2 until 1200. Its first data moves at
+ * 1230. Of the rest of 270, it spends 20, 50, 90 and 10 in its measured stages. */
+static void stages_add_up_to_the_time(void **state)
+{
+    static const char stages[] =
+        ",\"stages\":{\"register\":20,\"send\":50,\"reduce\":90,\"copy\":10,\"first_data\":1230}";
+    static const double expected[TT_PROFILE_STAGES] = {
+        [TT_PROFILE_QUEUED] = 5,    [TT_PROFILE_WAITED] = 195, [TT_PROFILE_CONTROL] = 30,
+        [TT_PROFILE_REGISTER] = 20, [TT_PROFILE_SEND] = 50,    [TT_PROFILE_REDUCE] = 90,
+        [TT_PROFILE_COPY] = 10,     [TT_PROFILE_WIRE] = 100
+    };
+    struct tt_dumps d;
+    struct tt_instances in;
+    struct tt_profile p;
+
+    (void)state;
+    assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+    give_three_callers(&d, CLOCK(0), stages);
+    take(&d, &in, &p);
+    assert_true(p.nrows == 1 && p.rows[0].calls == 3 && p.rows[0].nstaged == 1);
+    for (int k = 0; k < TT_PROFILE_STAGES; k++)
+        assert_float_equal(p.rows[0].staged_ns[k], expected[k], 0);
+    end(&d, &in, &p);
+}
+
+/* Hostile times never make a stage negative, or their sum longer than the operation. */
+static void stages_never_exceed_the_time(void **state)
+{
+    static const char *const stages[] = {
+        ",\"stages\":{\"register\":9999999999999999999}",
+        ",\"stages\":{\"send\":400,\"reduce\":400,\"copy\":400,\"first_data\":-5}",
+        ",\"stages\":{\"copy\":1,\"first_data\":9223372036854775807}",
+        ",\"stages\":null",
+        ",\"stages\":{}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        struct tt_dumps d;
+        struct tt_instances in;
+        struct tt_profile p;
+        struct text t;
+        double all = 0;
+
+        assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+        begin(&t, 0, CLOCK(0));
+        add_op(&t, 1, 4, "allreduce", 1000, 1500, stages[i]);
+        give(&d, &t);
+        take(&d, &in, &p);
+        assert_int_equal(p.rows[0].nstaged, strstr(stages[i], "null") == NULL);
+        for (int k = 0; k < TT_PROFILE_STAGES; k++) {
+            assert_true(p.rows[0].staged_ns[k] >= 0);
+            all += p.rows[0].staged_ns[k];
+        }
+        assert_float_equal(all, p.rows[0].nstaged ? 500 : 0, 1e-6);
+        end(&d, &in, &p);
+    }
+}
+
 static void bus_bandwidth_is_that_of_nccl_tests(void **state)
 {
     (void)state;
@@ -208,6 +274,8 @@ int main(void)
         cmocka_unit_test(last_caller_is_unknown_without_all_members),
         cmocka_unit_test(rank_that_ended_early_did_not_wait),
         cmocka_unit_test(messages_match_by_peer_tag_and_number),
+        cmocka_unit_test(stages_add_up_to_the_time),
+        cmocka_unit_test(stages_never_exceed_the_time),
         cmocka_unit_test(bus_bandwidth_is_that_of_nccl_tests),
     };
 

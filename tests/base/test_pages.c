@@ -10,7 +10,7 @@
 #include "support/unit.h"
 
 #define MIB ((size_t)1 << 20)
-#define BUFFER_BYTES (50 * MIB)
+#define BUFFER_BYTES (26 * MIB)
 #define PIECE_BYTES (8 * MIB)
 #define USES 40             /* by then it is moved completely, or was tried often enough */
 
@@ -145,10 +145,10 @@ static void remapped_memory_is_moved_too(void **state)
     assert_int_not_equal(huge_kib(p, BUFFER_BYTES), 0);
     tt_pages_hot_fini(&h);
     tt_pages_hot_init(&h);
-    for (int use = 0; use < 800; use++) {
+    for (int use = 0; use < 400; use++) {
         remap(p, 4 * MIB);
         tt_pages_hot_use(&h, p, 4 * MIB);
-        moves[use >= 400] += h.ranges[0].done > h.ranges[0].first && !h.ranges[0].failed;
+        moves[use >= 200] += h.ranges[0].done > h.ranges[0].first && !h.ranges[0].failed;
     }
     assert_in_range(moves[0], 0, 8);        /* none if the kernel finds no space */
     assert_in_range(moves[1], 0, 2);
@@ -189,7 +189,7 @@ static void unmovable_memory_is_left_alone(void **state)
     q = mmap(NULL, 16 * MIB, PROT_READ, MAP_SHARED, fileno(f), 0);
     assert_ptr_not_equal(q, MAP_FAILED);
     tt_pages_hot_init(&h);
-    for (int use = 0; use < 300; use++) {
+    for (int use = 0; use < 100; use++) {
         for (size_t at = 0; at + 8 * MIB <= BUFFER_BYTES; at += 8 * MIB)
             tt_pages_hot_use(&h, p + at, 8 * MIB);
         tt_pages_hot_use(&h, q, 16 * MIB);

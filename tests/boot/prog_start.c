@@ -1,14 +1,23 @@
 /* Start-up of many ranks, as threads of a few processes, over real loopback sockets:
- * prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST]]. Consecutive ranks are on one host;
- * without the last argument, all are. Runs the code of src/boot that every job runs: the
+ * prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST [RENDEZVOUS [TIMEOUT_MS KILLED US]]]].
+ * Consecutive ranks are on one host; without RANKS_PER_HOST, all are. RENDEZVOUS "-" is the
+ * default, a port of the loopback address. Runs the code of src/boot that every job runs: the
  * rendezvous and the connection of the control overlay. Prints, as JSON:
  *   seconds            from the common start until the last rank has its result
  *   received_max/mean  bytes that a rank receives
  *   busiest_bytes      bytes that the busiest rank sends and receives; a job has a process per rank
  *   busiest_rank
- *   memory_mb          sum of the peak memory of all processes */
+ *   accepted           connections that rank 0 accepts
+ *   memory_mb          sum of the peak memory of all processes
+ * With KILLED, this process is killed US microseconds after the start. Its last rank never joins,
+ * so that the start-up cannot end before. Then it prints of the ranks of the other processes:
+ *   started, failed    numbers of ranks
+ *   unnamed            failed ranks whose message names neither missing ranks nor the first rank of
+ *                      their host
+ *   error              message of the last failed rank
+ *   late_s             from the deadline until the last one returns; negative: before it */
+#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,9 +26,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -27,15 +33,16 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "boot/boot.h"
+#include "packed.h"
 #include "support/unit.h"
 
 #define TIMEOUT_MS 240000
+#define NOT_KILLED UINT32_MAX
 #define STACK_BYTES (512u << 10)
 #define CARD_BYTES_DEFAULT 512u
-#define PROCESSES_MAX 64
 
 struct result {
-    uint64_t sent, received, end_ns;
+    uint64_t sent, received, accepted, end_ns;
     tutti_status status;
     char error[TT_ERROR_BYTES];
 };
@@ -45,8 +52,10 @@ struct shared {
     pthread_barrier_t started, ended;
     atomic_ullong begin_ns;
     uint32_t nranks, nprocesses, card_bytes, per_host;
-    char rendezvous[64];
-    uint64_t memory_kb[PROCESSES_MAX];
+    uint32_t timeout_ms, killed;        /* killed: a process, or NOT_KILLED */
+    atomic_uint nended;
+    char rendezvous[128];
+    uint64_t memory_kb[PACKED_PROCESSES_MAX];
     struct result results[];
 };
 
@@ -55,46 +64,6 @@ struct rank {
     struct shared *shared;
     uint32_t rank;
 };
-
-static _Thread_local uint64_t bytes_sent, bytes_received;
-
-/* These replace the functions of the C library in this program, and count the bytes of the calling
- * thread. src/boot uses no other calls for data; memory files are not counted. */
-ssize_t send(int fd, const void *data, size_t bytes, int flags)
-{
-    const ssize_t n = sendto(fd, data, bytes, flags, NULL, 0);
-
-    if (n > 0)
-        bytes_sent += (uint64_t)n;
-    return n;
-}
-
-ssize_t recv(int fd, void *data, size_t bytes, int flags)
-{
-    const ssize_t n = recvfrom(fd, data, bytes, flags, NULL, NULL);
-
-    if (n > 0)
-        bytes_received += (uint64_t)n;
-    return n;
-}
-
-ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
-{
-    const ssize_t n = syscall(SYS_sendmsg, fd, m, flags);
-
-    if (n > 0)
-        bytes_sent += (uint64_t)n;
-    return n;
-}
-
-ssize_t recvmsg(int fd, struct msghdr *m, int flags)
-{
-    const ssize_t n = syscall(SYS_recvmsg, fd, m, flags);
-
-    if (n > 0)
-        bytes_received += (uint64_t)n;
-    return n;
-}
 
 /* As similar as those of real jobs: 28 bytes differ between ranks, in five places. */
 static void make_card(uint8_t *card, uint32_t bytes, uint32_t rank)
@@ -107,18 +76,50 @@ static void make_card(uint8_t *card, uint32_t bytes, uint32_t rank)
     memcpy(card, &rank, sizeof rank);
 }
 
-static void check_table(const struct shared *s, const struct tt_table *t, struct result *out)
+static void check_table(const struct shared *s, struct tt_table *t, struct result *out)
 {
     uint8_t card[TT_CARD_BYTES];
+    const uint8_t *found;
+    uint32_t holder;
 
     for (uint32_t r = 0; r < s->nranks && !out->status; r++) {
         make_card(card, s->card_bytes, r);
-        if (t->card_bytes[r] != s->card_bytes || memcmp(t->cards[r], card, s->card_bytes) != 0) {
+        if (tt_boot_card(&t->records, r, &found, &holder) != s->card_bytes ||
+            memcmp(found, card, s->card_bytes) != 0) {
             out->status = TUTTI_ERR_PROTOCOL;
             snprintf(out->error, sizeof out->error, "rank %u has a wrong record of rank %u",
                      t->rank, r);
         }
     }
+}
+
+/* The first rank of a process; with the number of processes, the end. */
+static uint32_t first_of(const struct shared *s, uint32_t process)
+{
+    return (uint32_t)((uint64_t)s->nranks * process / s->nprocesses);
+}
+
+static uint32_t nsurvivors(const struct shared *s)
+{
+    return s->nranks - (first_of(s, s->killed + 1) - first_of(s, s->killed));
+}
+
+static void await_kill(void)
+{
+    for (;;)
+        pause();
+}
+
+/* No rank closes its overlay before all have connected theirs. */
+static void wait_for_others(struct shared *s)
+{
+    if (s->killed == NOT_KILLED) {
+        pthread_barrier_wait(&s->ended);
+        return;
+    }
+    atomic_fetch_add(&s->nended, 1);
+    while (atomic_load(&s->nended) < nsurvivors(s))
+        poll(NULL, 0, 10);
 }
 
 static void *rank_start(void *arg)
@@ -127,9 +128,10 @@ static void *rank_start(void *arg)
     struct shared *s = me->shared;
     struct result *out = &s->results[me->rank];
     struct tt_launch launch = {
-        .rank = me->rank, .nranks = s->nranks, .timeout_ms = TIMEOUT_MS, .launcher = "conf"
+        .rank = me->rank, .nranks = s->nranks, .timeout_ms = s->timeout_ms, .launcher = "conf"
     };
     uint8_t card[TT_CARD_BYTES] = { 0 };
+    const struct tt_boot_offer offer = { .card = card, .card_bytes = s->card_bytes };
     struct tt_overlay *overlay = NULL;
     struct tt_table table;
 
@@ -142,16 +144,19 @@ static void *rank_start(void *arg)
     pthread_barrier_wait(&s->started);
     if (me->rank == 0)
         atomic_store(&s->begin_ns, tt_now_ns());
-    out->status = tt_boot_rendezvous(&launch, card, s->card_bytes,
-                                     tt_deadline_ns(tt_now_ns(), TIMEOUT_MS), &table, &overlay);
+    if (s->killed != NOT_KILLED && me->rank + 1 == first_of(s, s->killed + 1))
+        await_kill();
+    out->status = tt_boot_rendezvous(&launch, &offer, tt_deadline_ns(tt_now_ns(), s->timeout_ms),
+                                     &table, &overlay);
     out->end_ns = tt_now_ns();
-    out->sent = bytes_sent;
-    out->received = bytes_received;
+    out->sent = packed_sent;
+    out->received = packed_received;
+    out->accepted = packed_accepted;
     if (out->status)
         snprintf(out->error, sizeof out->error, "%s", tutti_last_error());
     else
         check_table(s, &table, out);
-    pthread_barrier_wait(&s->ended);
+    wait_for_others(s);
     if (overlay) {
         tt_overlay_close(overlay);
         tt_table_fini(&table);
@@ -183,14 +188,31 @@ static int process_run(struct shared *s, uint32_t index, uint32_t first, uint32_
     return 0;
 }
 
-static void raise_descriptor_limit(void)
+static int print_survivors(const struct shared *s)
 {
-    struct rlimit files;
+    const uint64_t deadline_ns = atomic_load(&s->begin_ns) + s->timeout_ms * TT_MS;
+    const char *error = "";
+    uint32_t started = 0, failed = 0, unnamed = 0;
+    uint64_t end_ns = 0;
 
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return;
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
+    for (uint32_t r = 0; r < s->nranks; r++) {
+        const struct result *one = &s->results[r];
+
+        if (r >= first_of(s, s->killed) && r < first_of(s, s->killed + 1))
+            continue;
+        end_ns = one->end_ns > end_ns ? one->end_ns : end_ns;
+        started += !one->status;
+        failed += one->status != TUTTI_OK;
+        unnamed += one->status && !strstr(one->error, "missing") &&
+                   !strstr(one->error, "the first rank of this host");
+        error = one->status ? one->error : error;
+    }
+    printf("{\"started\": %u, \"failed\": %u, \"unnamed\": %u, \"late_s\": %.3f, \"error\": \"",
+           started, failed, unnamed, ((double)end_ns - (double)deadline_ns) / 1e9);
+    for (; *error; error++)
+        printf(*error == '"' || *error == '\\' ? "\\%c" : "%c", *error);
+    printf("\"}\n");
+    return 0;
 }
 
 static int print_results(const struct shared *s)
@@ -217,16 +239,17 @@ static int print_results(const struct shared *s)
         memory_kb += s->memory_kb[i];
     printf("{\"ranks\": %u, \"processes\": %u, \"card_bytes\": %u, \"seconds\": %.6f, "
            "\"received_max\": %llu, \"received_mean\": %.1f, \"busiest_bytes\": %llu, "
-           "\"busiest_rank\": %u, \"memory_mb\": %.1f}\n",
+           "\"busiest_rank\": %u, \"accepted\": %llu, \"memory_mb\": %.1f}\n",
            s->nranks, s->nprocesses, s->card_bytes,
            (double)(end_ns - (uint64_t)atomic_load(&s->begin_ns)) / 1e9,
            (unsigned long long)received_max, (double)received / s->nranks,
-           (unsigned long long)busiest, busiest_rank, (double)memory_kb / 1e3);
+           (unsigned long long)busiest, busiest_rank, (unsigned long long)s->results[0].accepted,
+           (double)memory_kb / 1e3);
     return 0;
 }
 
 static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32_t card_bytes,
-                                    uint32_t per_host)
+                                    uint32_t per_host, const char *rendezvous)
 {
     const size_t bytes = sizeof(struct shared) + nranks * sizeof(struct result);
     struct shared *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -237,7 +260,10 @@ static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32
     s->nprocesses = nprocesses;
     s->card_bytes = card_bytes;
     s->per_host = per_host;
-    snprintf(s->rendezvous, sizeof s->rendezvous, "tcp://127.0.0.1:%u", unit_free_port());
+    if (rendezvous)
+        snprintf(s->rendezvous, sizeof s->rendezvous, "%s", rendezvous);
+    else
+        snprintf(s->rendezvous, sizeof s->rendezvous, "tcp://127.0.0.1:%u", unit_free_port());
     pthread_barrierattr_init(&attr);
     pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
     pthread_barrier_init(&s->started, &attr, nranks);
@@ -245,21 +271,15 @@ static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32
     return s;
 }
 
-/* If one process fails, the others would wait for its ranks: they are ended. */
-static bool wait_for_all(const pid_t *pids, uint32_t n)
+/* Kills the process, and removes it from pids[n]. */
+static void kill_one(const struct shared *s, pid_t *pids, uint32_t n, uint64_t after_us)
 {
-    bool good = true;
-
-    for (uint32_t i = 0; i < n; i++) {
-        int status = 1;
-
-        if (wait(&status) > 0 && status == 0)
-            continue;
-        for (uint32_t k = 0; good && k < n; k++)
-            kill(pids[k], SIGKILL);
-        good = false;
-    }
-    return good;
+    while (!atomic_load(&s->begin_ns))
+        poll(NULL, 0, 1);
+    usleep((useconds_t)after_us);
+    kill(pids[s->killed], SIGKILL);
+    waitpid(pids[s->killed], NULL, 0);
+    pids[s->killed] = pids[n - 1];
 }
 
 int main(int argc, char **argv)
@@ -269,26 +289,36 @@ int main(int argc, char **argv)
     const uint32_t card_bytes =
         argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : CARD_BYTES_DEFAULT;
     const uint32_t per_host = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : nranks;
-    pid_t pids[PROCESSES_MAX];
+    pid_t pids[PACKED_PROCESSES_MAX];
     struct shared *s;
 
-    if (nranks < 2 || nprocesses < 1 || nprocesses > PROCESSES_MAX || nprocesses > nranks ||
+    if (nranks < 2 || nprocesses < 1 || nprocesses > PACKED_PROCESSES_MAX || nprocesses > nranks ||
         card_bytes < sizeof(uint32_t) || card_bytes > TT_CARD_BYTES || per_host < 1) {
-        fprintf(stderr,
-                "usage: prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST]], with 2 ranks at "
-                "least, 1 to 64 processes, and records of 4 to %u bytes\n",
-                TT_CARD_BYTES);
+        fprintf(
+            stderr,
+            "usage: prog_start RANKS PROCESSES [CARD_BYTES [RANKS_PER_HOST [RENDEZVOUS [TIMEOUT_MS "
+            "KILLED US]]]], with 2 ranks at least, 1 to 64 processes, and records of 4 to %u "
+            "bytes\n",
+            TT_CARD_BYTES);
         return 2;
     }
     tt_log_set(TT_LOG_ERROR);
-    raise_descriptor_limit();
-    s = shared_create(nranks, nprocesses, card_bytes, per_host);
+    packed_raise_descriptor_limit();
+    if (argc > 8)
+        tt_log_set(TT_LOG_NONE);
+    s = shared_create(nranks, nprocesses, card_bytes, per_host,
+                      argc > 5 && strcmp(argv[5], "-") != 0 ? argv[5] : NULL);
+    s->timeout_ms = argc > 8 ? (uint32_t)strtoul(argv[6], NULL, 10) : TIMEOUT_MS;
+    s->killed = argc > 8 ? (uint32_t)strtoul(argv[7], NULL, 10) % nprocesses : NOT_KILLED;
     for (uint32_t i = 0; i < nprocesses; i++) {
         pids[i] = fork();
         tt_assert(pids[i] >= 0);
         if (pids[i] == 0)
-            _exit(process_run(s, i, (uint32_t)((uint64_t)nranks * i / nprocesses),
-                              (uint32_t)((uint64_t)nranks * (i + 1) / nprocesses)));
+            _exit(process_run(s, i, first_of(s, i), first_of(s, i + 1)));
     }
-    return wait_for_all(pids, nprocesses) ? print_results(s) : 1;
+    if (s->killed != NOT_KILLED) {
+        kill_one(s, pids, nprocesses, strtoul(argv[8], NULL, 10));
+        return packed_wait(pids, nprocesses - 1) ? print_survivors(s) : 1;
+    }
+    return packed_wait(pids, nprocesses) ? print_results(s) : 1;
 }

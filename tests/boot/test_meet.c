@@ -42,7 +42,8 @@ struct rank {
     pthread_t thread;
     struct tt_launch launch;
     uint32_t delay_ms;
-    tutti_status status;
+    const char *settings;
+    tutti_status refuses, status;
     char error[TT_ERROR_BYTES];
     struct tt_table table;
     struct tt_overlay *overlay;
@@ -65,12 +66,19 @@ static void *meet(void *arg)
 {
     struct rank *r = arg;
     const uint64_t began_ns = tt_now_ns();
-    uint32_t card[2] = { r->launch.rank, 0xc0ffee };
+    uint32_t card[2] = { r->launch.rank, 0xc0ffee }, constants = r->launch.rank + 7;
+    const struct tt_boot_offer offer = { .card = card,
+                                         .card_bytes = sizeof card,
+                                         .constants = &constants,
+                                         .constants_bytes = sizeof constants,
+                                         .settings = r->settings,
+                                         .refuses = r->refuses,
+                                         .cause = "it has no plan" };
 
     poll(NULL, 0, (int)r->delay_ms);    /* late ranks are the subject of the test */
-    r->status = tt_boot_rendezvous(&r->launch, card, sizeof card,
-                                   tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms), &r->table,
-                                   &r->overlay);
+    r->status =
+        tt_boot_rendezvous(&r->launch, &offer, tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms),
+                           &r->table, &r->overlay);
     if (r->status)
         snprintf(r->error, sizeof r->error, "%s", tutti_last_error());
     r->took_s = (double)(tt_now_ns() - began_ns) / 1e9;
@@ -107,11 +115,16 @@ static void check_and_close(struct rank *ranks, uint32_t n)
         assert_int_equal(ranks[i].table.nranks, n);
         assert_int_equal(ranks[i].table.rank, ranks[i].launch.rank);
         assert_memory_equal(ranks[i].table.secret, ranks[0].table.secret, 16);
+        assert_int_equal(ranks[i].table.constants_bytes, 4);
+        assert_memory_equal(ranks[i].table.constants, (const uint32_t[]){ 7 }, 4);  /* rank 0's */
         for (uint32_t r = 0; r < n; r++) {
             const uint32_t card[2] = { r, 0xc0ffee };
+            const uint8_t *found;
+            uint32_t holder;
 
-            assert_int_equal(ranks[i].table.card_bytes[r], sizeof card);
-            assert_memory_equal(ranks[i].table.cards[r], card, sizeof card);
+            assert_int_equal(tt_boot_card(&ranks[i].table.records, r, &found, &holder),
+                             sizeof card);
+            assert_memory_equal(found, card, sizeof card);
         }
     }
     for (uint32_t i = 0; i < n; i++)
@@ -233,6 +246,37 @@ static void stale_file_has_no_effect(void **state)
         check_and_close(ranks, 3);
         remove_path(path);
     }
+}
+
+/* Another file at this path is kept, and so is a device. */
+static void other_files_are_not_replaced(void **state)
+{
+    static const char content[] = "a,b\n1,2\n";
+    struct rank rank = { .delay_ms = 0 };
+    char rendezvous[80], path[64], now[sizeof content] = "";
+    FILE *f;
+
+    (void)state;
+    temporary_path(path);
+    write_text(path, content);
+    snprintf(rendezvous, sizeof rendezvous, "file://%s", path);
+    rank.launch = launch_of(0, 2, rendezvous, "", 3000);
+    start(&rank, 1);
+    join(&rank, 1);
+    assert_int_equal(rank.status, TUTTI_ERR_INVALID);
+    assert_non_null(strstr(rank.error, "it exists, and is not the file of an earlier run"));
+    f = fopen(path, "re");
+    assert_non_null(f);
+    assert_int_equal(fread(now, 1, sizeof now, f), sizeof content - 1);
+    fclose(f);
+    assert_string_equal(now, content);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    start(&rank, 1);
+    join(&rank, 1);
+    assert_int_equal(rank.status, TUTTI_ERR_INVALID);
+    assert_int_equal(unlink(path), 0);
+    remove_path(path);
 }
 
 static void file_is_private_to_the_user(void **state)
@@ -405,7 +449,7 @@ static void rank_0_explains_why_it_fails(void **state)
         struct rank rank = { .delay_ms = 0 };
 
         print_message("%s\n", cases[i].rendezvous);
-        rank.launch = launch_of(0, 2, cases[i].rendezvous, "", 300);
+        rank.launch = launch_of(0, 2, cases[i].rendezvous, "", 2000);
         strcpy(rank.launch.rendezvous_from, "TUTTI_RENDEZVOUS");
         start(&rank, 1);
         join(&rank, 1);
@@ -554,12 +598,61 @@ static void strangers_do_not_disturb_start_up(void **state)
     check_and_close(ranks, 4);
 }
 
+/* Also if the rank is the server. It does not report its own cause a second time. */
+static void cause_of_a_rank_that_cannot_start_reaches_all(void **state)
+{
+    (void)state;
+    for (uint32_t refusing = 0; refusing < 4; refusing++) {
+        struct rank ranks[4] = { { .delay_ms = 0 } };
+        char rendezvous[64], cause[80];
+
+        free_rendezvous(rendezvous);
+        snprintf(cause, sizeof cause, "rank %u cannot start: it has no plan", refusing);
+        for (uint32_t r = 0; r < 4; r++) {
+            ranks[r].launch = launch_of(r, 4, rendezvous, "t", PATIENCE_MS);
+            ranks[r].settings = r == refusing ? NULL : "equal";
+        }
+        ranks[refusing].refuses = TUTTI_ERR_NOMEM;
+        start(ranks, 4);
+        join(ranks, 4);
+        for (uint32_t r = 0; r < 4; r++) {
+            assert_int_equal(ranks[r].status, TUTTI_ERR_NOMEM);
+            if (r == refusing)
+                assert_null(strstr(ranks[r].error, "cannot start"));
+            else if (!strstr(ranks[r].error, cause))
+                fail_msg("rank %u reports \"%s\"", r, ranks[r].error);
+        }
+    }
+}
+
+static void different_settings_are_reported_by_all(void **state)
+{
+    struct rank ranks[4] = { { .delay_ms = 0 } };
+    char rendezvous[64];
+
+    (void)state;
+    free_rendezvous(rendezvous);
+    for (uint32_t r = 0; r < 4; r++) {
+        ranks[r].launch = launch_of(r, 4, rendezvous, "t", PATIENCE_MS);
+        ranks[r].settings = r < 2 ? "a=1" : r == 2 ? "a=2" : NULL;
+    }
+    start(ranks, 4);
+    join(ranks, 4);
+    for (uint32_t r = 0; r < 4; r++) {
+        assert_int_equal(ranks[r].status, TUTTI_ERR_MISMATCH);
+        assert_non_null(strstr(ranks[r].error, "the settings of rank 2 differ from those of rank 0 "
+                                               "(2 of 4 ranks differ): rank 0 has a=1; rank 2 has "
+                                               "a=2"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tcp_start_up_accepts_any_order),
         cmocka_unit_test(rendezvous_can_be_reused),
         cmocka_unit_test(stale_file_has_no_effect),
+        cmocka_unit_test(other_files_are_not_replaced),
         cmocka_unit_test(file_is_private_to_the_user),
         cmocka_unit_test(id_connects_ranks_without_its_creator),
         cmocka_unit_test(missing_descriptors_are_logged_once),
@@ -570,6 +663,8 @@ int main(void)
         cmocka_unit_test(missing_rank_0_is_reported),
         cmocka_unit_test(waiting_for_rank_0_sleeps),
         cmocka_unit_test(different_token_is_refused_with_reason),
+        cmocka_unit_test(cause_of_a_rank_that_cannot_start_reaches_all),
+        cmocka_unit_test(different_settings_are_reported_by_all),
         cmocka_unit_test(strangers_do_not_disturb_start_up),
     };
 

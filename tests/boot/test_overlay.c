@@ -1,5 +1,6 @@
 /* The control overlay over real sockets, with all ranks in one thread, so that every test controls
  * which rank makes progress. */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "boot/flood.h"
+#include "boot/loss_cause.h"
 #include "boot/overlay.h"
 #include "support/unit.h"
 
@@ -335,6 +337,95 @@ static void goodbye_is_no_loss(void **state)
     net_close(&net);
 }
 
+/* ---- causes in messages ---- */
+
+/* Rank `by` finds a listener that never replies in place of rank `of`. Returns the listener. */
+static int make_silent(struct net *net, uint32_t by, uint32_t of)
+{
+    struct tt_endpoint silent;
+    uint16_t port = 0;
+    const int fd = tt_listen(NULL, 0, &port);
+
+    assert_true(fd >= 0);
+    assert_int_equal(tt_endpoint_init(&silent, port, ""), TUTTI_OK);
+    tt_overlay_neighbour(net->overlays[by], of, &silent);
+    return fd;
+}
+
+/* Returns the event of the loss of rank `of` on rank `by`, or false if there is none yet. */
+static bool take_loss(struct net *net, uint32_t by, uint32_t of, struct tt_overlay_event *ev)
+{
+    while (tt_overlay_next(net->overlays[by], ev))
+        if (ev->kind == TT_OVERLAY_LOST && ev->origin == of)
+            return true;
+    return false;
+}
+
+/* Rank 1 is refused by rank 2, and reports the loss while rank 0 still tries to connect to 2. */
+static void loss_before_deadline_does_not_mention_it(void **state)
+{
+    struct net net = { .n = 3, .absent = { false, false, true } };
+    const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
+    struct tt_overlay_event ev;
+    char cause[200];
+    int silent;
+
+    (void)state;
+    net_open(&net);
+    silent = make_silent(&net, 0, 2);
+    do {
+        assert_true(tt_now_ns() < end_ns);
+        all_settled(&net, false);
+        wait_for_any(&net);
+    } while (!take_loss(&net, 0, 2, &ev));
+    assert_true(ev.unmet);
+    tt_loss_cause(&ev, cause, sizeof cause);
+    assert_null(strstr(cause, "deadline"));
+    assert_non_null(strstr(cause, "another rank"));
+    close(silent);
+    net_close(&net);
+}
+
+static void loss_at_deadline_mentions_it(void **state)
+{
+    struct net net = { .n = 2, .absent = { false, true } };
+    struct tt_overlay_event ev;
+    char cause[200];
+    int silent;
+
+    (void)state;
+    net_open(&net);
+    silent = make_silent(&net, 0, 1);
+    assert_false(all_settled(&net, false));
+    assert_true(all_settled(&net, true));
+    assert_true(take_loss(&net, 0, 1, &ev));
+    tt_loss_cause(&ev, cause, sizeof cause);
+    assert_non_null(strstr(cause, "before the deadline"));
+    close(silent);
+    net_close(&net);
+}
+
+/* Each cause has its own text, and only one mentions the deadline. */
+static void causes_of_losses_are_distinct(void **state)
+{
+    static const struct tt_overlay_event events[] = {
+        { .kind = TT_OVERLAY_LOST },
+        { .kind = TT_OVERLAY_LOST, .unmet = true },
+        { .kind = TT_OVERLAY_LOST, .unmet = true, .error = ETIMEDOUT },
+        { .kind = TT_OVERLAY_LOST, .unmet = true, .error = EADDRNOTAVAIL },
+        { .kind = TT_OVERLAY_LOST, .unmet = true, .error = ECONNREFUSED },
+    };
+    char text[sizeof events / sizeof *events][200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        tt_loss_cause(&events[i], text[i], sizeof text[i]);
+        assert_int_equal(strstr(text[i], "deadline") != NULL, events[i].error == ETIMEDOUT);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(text[i], text[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +435,9 @@ int main(void)
         cmocka_unit_test(missing_secret_is_refused),
         cmocka_unit_test(blocked_neighbour_is_dropped_at_limit),
         cmocka_unit_test(goodbye_is_no_loss),
+        cmocka_unit_test(loss_before_deadline_does_not_mention_it),
+        cmocka_unit_test(loss_at_deadline_mentions_it),
+        cmocka_unit_test(causes_of_losses_are_distinct),
     };
 
     tt_log_set(TT_LOG_NONE);

@@ -45,7 +45,7 @@ static void records_are_unchanged(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        struct tt_record_entry before = { .holder = 0 }, entry = { .holder = 0 };
+        struct tt_record_stream out = { .n = 0 }, in = { .n = 0 };
         struct tt_prng prng;
         struct tt_writer w;
         struct tt_reader r;
@@ -54,15 +54,15 @@ static void records_are_unchanged(void **state)
         tt_writer_init(&w, packed, sizeof packed);
         for (uint32_t i = 0; i < NRECORDS; i++) {
             draw_record(&prng, &records[i ? i - 1 : 0], &records[i]);
-            tt_record_write(&before, &w, records[i].holder, records[i].data, records[i].bytes);
+            tt_record_write(&out, &w, records[i].holder, records[i].data, records[i].bytes);
         }
         assert_false(w.bad);
         tt_reader_init(&r, packed, tt_writer_bytes(&w));
         for (uint32_t i = 0; i < NRECORDS; i++) {
-            tt_record_read(&entry, &r);
-            assert_int_equal(entry.holder, records[i].holder);
-            assert_int_equal(entry.bytes, records[i].bytes);
-            assert_memory_equal(entry.record, records[i].data, sizeof entry.record);
+            tt_record_read(&in, &r);
+            assert_int_equal(in.entry.holder, records[i].holder);
+            assert_int_equal(in.entry.bytes, records[i].bytes);
+            assert_memory_equal(in.entry.record, records[i].data, sizeof in.entry.record);
         }
         assert_true(!r.bad && r.at == r.end);
     }
@@ -72,7 +72,7 @@ static void records_are_unchanged(void **state)
 static void similar_records_are_small(void **state)
 {
     static uint8_t packed[NRECORDS * (TT_TREE_CARD_MAX + TT_RECORD_OVERHEAD)];
-    struct tt_record_entry before = { .holder = 0 };
+    struct tt_record_stream out = { .n = 0 };
     struct record record = { .bytes = 512 };
     struct tt_prng prng;
     struct tt_writer w;
@@ -86,7 +86,7 @@ static void similar_records_are_small(void **state)
         for (size_t at = 100; at < 500; at += 100)
             for (size_t k = 0; k < 6; k++)
                 record.data[at + k] = (uint8_t)tt_prng_below(&prng, 256);
-        tt_record_write(&before, &w, i / 8, record.data, record.bytes);
+        tt_record_write(&out, &w, i / 8, record.data, record.bytes);
     }
     assert_false(w.bad);
     assert_in_range(tt_writer_bytes(&w), NRECORDS * 24, 512 + NRECORDS * 48);
@@ -113,14 +113,14 @@ static void invalid_input_is_rejected(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tt_record_entry entry = { .holder = 0 };
+        struct tt_record_stream in = { .n = 0 };
         struct tt_reader r;
 
         print_message("case %zu\n", i);
         tt_reader_init(&r, cases[i].bytes, cases[i].n);
-        tt_record_read(&entry, &r);
+        tt_record_read(&in, &r);
         assert_true(r.bad);
-        assert_true(entry.bytes <= TT_TREE_CARD_MAX);
+        assert_true(in.entry.bytes <= TT_TREE_CARD_MAX);
     }
 }
 

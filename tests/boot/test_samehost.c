@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,15 @@
 #include "support/unit.h"
 
 #define NRANKS 8
+
+static _Atomic uint32_t nconnects;
+
+/* Replaces the function of the C library in this program, and counts its calls. */
+int connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+    nconnects++;
+    return (int)syscall(SYS_connect, fd, address, bytes);
+}
 
 struct rank {
     pthread_t thread;
@@ -42,6 +52,12 @@ static void ranks_fini(struct rank *ranks)
 {
     for (uint32_t i = 0; i < NRANKS; i++)
         tt_samehost_fini(&ranks[i].found);
+}
+
+static void ranks_fini_some(struct rank *ranks, const uint32_t *some, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        tt_samehost_fini(&ranks[some[i]].found);
 }
 
 static void first_rank_represents_the_host(void **state)
@@ -97,6 +113,61 @@ static void other_jobs_have_separate_hosts(void **state)
     assert_int_equal(ranks[1].found.holder, 1);
     tt_samehost_fini(&ranks[0].found);
     tt_samehost_fini(&ranks[1].found);
+}
+
+/* The distance of the two ranks, and which bits are set, have no influence. */
+static void any_rank_is_found_with_logarithmic_cost(void **state)
+{
+    static const uint32_t holders[] = { 0, 1, 6, 127, 1 << 16, (1 << 20) - 1, 0xaaaaa, 0x55555 };
+    uint8_t gathering[TT_NONCE_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof holders / sizeof *holders; i++) {
+        struct rank ranks[NRANKS];
+
+        tt_random_bytes(gathering, sizeof gathering);
+        ranks_init(ranks, gathering);
+        ranks[0].conf.nranks = ranks[1].conf.nranks = 1 << 20;
+        ranks[0].conf.rank = holders[i];
+        ranks[1].conf.rank = holders[i] < 500000 ? 999999 : 2;
+        find(&ranks[0]);
+        assert_int_equal(ranks[0].found.holder, holders[i]);
+        nconnects = 0;
+        find(&ranks[1]);
+        assert_int_equal(ranks[1].found.holder, holders[i]);
+        assert_in_range(nconnects, 1, 21);
+        tt_samehost_fini(&ranks[0].found);
+        tt_samehost_fini(&ranks[1].found);
+    }
+}
+
+/* Ranks with one or two bits can bind some names, but not all of them. */
+static void representative_without_all_names_is_not_found(void **state)
+{
+    uint8_t gathering[TT_NONCE_BYTES];
+
+    (void)state;
+    tt_log_set(TT_LOG_NONE);
+    for (uint32_t nfree = 1; nfree < 5; nfree++) {
+        struct rank ranks[NRANKS];
+        struct rlimit before, some;
+
+        tt_random_bytes(gathering, sizeof gathering);
+        ranks_init(ranks, gathering);
+        before = unit_descriptors_end();
+        assert_int_equal(getrlimit(RLIMIT_NOFILE, &some), 0);
+        some.rlim_cur += nfree;
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &some), 0);
+        find(&ranks[3]);    /* needs five: "first", the listener, two bits, its own name */
+        unit_descriptors_again(&before);
+        assert_int_equal(ranks[3].found.holder, 3);
+        assert_int_equal(ranks[3].found.listener, -1);
+        find(&ranks[6]);
+        find(&ranks[5]);
+        assert_int_equal(ranks[6].found.holder, 6);
+        assert_int_equal(ranks[5].found.holder, 6);
+        ranks_fini_some(ranks, (const uint32_t[]){ 3, 5, 6 }, 3);
+    }
 }
 
 /* A rank with one free descriptor binds the first name, and cannot bind its own. */
@@ -163,6 +234,8 @@ int main(void)
         cmocka_unit_test(first_rank_represents_the_host),
         cmocka_unit_test(concurrent_ranks_agree),
         cmocka_unit_test(other_jobs_have_separate_hosts),
+        cmocka_unit_test(any_rank_is_found_with_logarithmic_cost),
+        cmocka_unit_test(representative_without_all_names_is_not_found),
         cmocka_unit_test(unfindable_rank_yields_the_role),
         cmocka_unit_test(another_network_namespace_is_another_host),
     };

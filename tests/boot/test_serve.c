@@ -180,17 +180,17 @@ static void ranks_end(struct rank ranks[NRANKS])
     run_until(ranks, NRANKS, all_done);
     for (uint32_t i = 0; i < NRANKS; i++) {
         const struct tt_tree_place *place = &tt_tree_node_tree(ranks[i].node)->place;
-        struct tt_record_entry entry = { .holder = 0 };
+        struct tt_record_stream records = { .n = 0 };
         struct tt_reader r;
 
         tt_reader_init(&r, place->table, place->table_bytes);
         for (uint32_t rank = 0; rank < NRANKS; rank++) {
             const uint32_t record = 100 + rank;
 
-            tt_record_read(&entry, &r);
-            assert_int_equal(entry.holder, rank);
-            assert_int_equal(entry.bytes, sizeof record);
-            assert_memory_equal(entry.record, &record, sizeof record);
+            tt_record_read(&records, &r);
+            assert_int_equal(records.entry.holder, rank);
+            assert_int_equal(records.entry.bytes, sizeof record);
+            assert_memory_equal(records.entry.record, &record, sizeof record);
         }
         assert_true(!r.bad && r.at == r.end);
     }

@@ -1,23 +1,29 @@
 #!/usr/bin/env python3
-"""Start-up of many ranks on many hosts over real sockets (prog_start): all ranks get the records of
-all, and no process sends the table to more than a few others."""
+"""Start-up of many ranks on many hosts over real sockets. prog_start: all ranks get the records of
+all, no process sends the table to more than a few others, and killed hosts are named. prog_tree:
+the tree alone, with more ranks."""
 
 import json
 import os
+import random
 import subprocess
 import unittest
 from pathlib import Path
 
-PROGRAM = Path(os.environ["TUTTI_BUILD_DIR"]) / "tests" / "boot" / "prog_start"
+PROGRAMS = Path(os.environ["TUTTI_BUILD_DIR"]) / "tests" / "boot"
 RECORD = 512
 
 
-def start(nranks, per_host):
-    command = [PROGRAM, str(nranks), "2", str(RECORD), str(per_host)]
+def run(name, *arguments):
+    command = [PROGRAMS / name, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     if done.returncode:
-        raise AssertionError(f"{nranks} ranks, {per_host} per host: {done.stdout}{done.stderr}")
+        raise AssertionError(f"{name} {arguments}: {done.stdout}{done.stderr}")
     return json.loads(done.stdout)
+
+
+def start(nranks, per_host):
+    return run("prog_start", nranks, 2, RECORD, per_host)
 
 
 class Start(unittest.TestCase):
@@ -34,6 +40,54 @@ class Start(unittest.TestCase):
         reports of the hosts 100 KB. In the tree, and with some reports repeated, this is half."""
         values = start(240, 4)
         self.assertLess(values["busiest_bytes"], 450_000, values)
+
+    def test_one_rank_of_a_host_connects_to_the_server(self):
+        """8 hosts of 32. Rank 0 accepts the ranks of its own host, and one or two of each host: the
+        rank that gets the id of the start-up, and the leader. Some may connect again."""
+        values = start(256, 32)
+        self.assertLess(values["accepted"], 32 + 2 * 8 + 30, values)
+
+
+class Killed(unittest.TestCase):
+    """A process with all ranks of a host is killed during start-up. All others return at the
+    deadline, and name its ranks; or if the server is lost, rank 0, or the first rank of their host,
+    which tries to reach it."""
+
+    LATE_S = 60     # the machine may be slow
+
+    def kill(self, process, after_us):
+        values = run("prog_start", 512, 64, RECORD, 8, "-", 3000, process, after_us)
+        with self.subTest(process=process, after_us=after_us, values=values):
+            self.assertEqual((values["started"], values["failed"]), (0, 504))
+            self.assertEqual(values["unnamed"], 0)
+            self.assertLess(values["late_s"], self.LATE_S)
+            named = rf"missing: {8 * process}-{8 * process + 7}\b"
+            if process == 0:
+                named = "rank 0 is missing|the first rank of this host"
+            self.assertRegex(values["error"], named)
+
+    def test_host_is_killed(self):
+        for _ in range(2):
+            self.kill(random.randrange(1, 64), random.randrange(1_000_000))
+
+    def test_host_of_the_server_is_killed(self):
+        self.kill(0, random.randrange(1_000_000))
+
+
+class Tree(unittest.TestCase):
+
+    def test_servers_have_servers(self):
+        """256 hosts with 8 leaders at each server, so that three levels are above the hosts."""
+        self.assertEqual(run("prog_tree", 1024, 4, 4, 8)["ranks"], 1024)
+
+    def test_last_host_is_smaller(self):
+        self.assertEqual(run("prog_tree", 1001, 2, 8)["ranks"], 1001)
+
+    def test_bytes_grow_with_the_ranks(self):
+        """The busiest process has at most 2.1 times the bytes for twice the ranks."""
+        less, more = (run("prog_tree", nranks, 4) for nranks in (1024, 4096))
+        self.assertLess(more["busiest_bytes"], 2.1**2 * less["busiest_bytes"], (less, more))
+        self.assertLess(more["received_max"], 8000, more)
 
 
 if __name__ == "__main__":

@@ -387,6 +387,7 @@ static void run(struct sim *s)
 
 struct plan {
     uint32_t nranks, nextra, per_host, children_max;
+    uint32_t leader;            /* position of the leader among the ranks of its host */
     bool cards;                 /* ranks have address records */
     bool hinted;                /* the launcher provides the number of ranks per host */
     bool cyclic;                /* rank r is on host r mod nhosts; else consecutive ranks */
@@ -407,7 +408,7 @@ static struct tt_tree_conf conf_of(const struct sim *s, const struct plan *plan,
                                  .nlocal = plan->hinted ? plan->per_host : 0,
                                  .process = 1000 + rank,
                                  .address = { .bytes = 23 },
-                                 .digest = "equal on all",
+                                 .settings = "equal on all",
                                  .children_max = plan->children_max,
                                  .serves = true,
                                  .began_ns = s->w.now_ns,
@@ -423,6 +424,16 @@ static struct tt_tree_conf conf_of(const struct sim *s, const struct plan *plan,
         conf.constants_bytes = sizeof s->constants;
     }
     return conf;
+}
+
+/* Returns the first rank of a host to start: not its lowest, if the host has another one at the
+ * plan's position. */
+static uint32_t leader_of(const struct plan *plan, uint32_t nhosts, uint32_t rank)
+{
+    const uint32_t lowest = plan->cyclic ? rank % nhosts : rank - rank % plan->per_host;
+    const uint32_t other = lowest + plan->leader * (plan->cyclic ? nhosts : 1);
+
+    return plan->leader < plan->per_host && other < plan->nranks ? other : lowest;
 }
 
 static void process_init(struct sim *s, uint32_t index, const struct tt_tree_conf *conf,
@@ -468,7 +479,7 @@ static struct sim *sim_create(uint64_t seed, const struct plan *plan)
     for (uint32_t r = 0; r < s->nranks; r++) {
         struct tt_tree_conf conf;
 
-        s->leader[r] = plan->cyclic ? r % nhosts : r - r % plan->per_host;
+        s->leader[r] = leader_of(plan, nhosts, r);
         conf = conf_of(s, plan, r);
         process_init(s, r, &conf, tt_prng_below(&s->w.prng, plan->start_ns));
     }
@@ -549,15 +560,15 @@ static void check_place(const struct sim *s, uint32_t rank)
 /* The table has the first rank of the host, and the record, of each rank. */
 static void check_table(const struct sim *s, const struct tt_tree_place *place)
 {
-    struct tt_record_entry entry = { .holder = 0 };
+    struct tt_record_stream records = { .n = 0 };
     struct tt_reader r;
 
     tt_reader_init(&r, place->table, place->table_bytes);
     for (uint32_t rank = 0; s->cards && rank < s->nranks; rank++) {
-        tt_record_read(&entry, &r);
-        assert_int_equal(entry.holder, s->leader[rank]);
-        assert_int_equal(entry.bytes, card_bytes(rank));
-        assert_memory_equal(entry.record, s->cards[rank], entry.bytes);
+        tt_record_read(&records, &r);
+        assert_int_equal(records.entry.holder, s->leader[rank]);
+        assert_int_equal(records.entry.bytes, card_bytes(rank));
+        assert_memory_equal(records.entry.record, s->cards[rank], records.entry.bytes);
     }
     assert_true(!r.bad && r.at == r.end);
 }
@@ -590,6 +601,7 @@ static struct plan draw_plan(uint64_t seed)
                           .cyclic = tt_prng_below(&prng, 2),
                           .hinted = tt_prng_below(&prng, 2),
                           .cards = seed % 2,
+                          .leader = (uint32_t)(seed / 2 % 4),
                           .latency_ns = 1000 + tt_prng_below(&prng, 2) * 20 * TT_MS,
                           .start_ns = 1 + tt_prng_below(&prng, 2 * TT_SECOND) };
     return plan;
@@ -779,14 +791,74 @@ static void different_settings_fail_everywhere(void **state)
     struct sim *s = sim_create(1, &plan);
 
     (void)state;
-    s->processes[17].tree.conf.digest[3] ^= 1;
-    s->processes[40].tree.conf.digest[3] ^= 1;
+    s->processes[17].tree.conf.settings = "TUTTI_SECURITY=secret";
+    s->processes[40].tree.conf.settings = NULL;
     run(s);
     for (uint32_t r = 0; r < s->nranks; r++) {
         assert_int_equal(s->processes[r].tree.state, TT_TREE_FAILED);
-        assert_int_equal(s->processes[r].tree.status, TUTTI_ERR_INVALID);
+        assert_int_equal(s->processes[r].tree.status, TUTTI_ERR_MISMATCH);
         assert_non_null(strstr(s->processes[r].tree.sentence,
-                               "rank 17 differ from those of rank 0 (2 of 60 ranks differ)"));
+                               "rank 17 differ from those of rank 0 (2 of 60 ranks differ): "
+                               "rank 0 has equal on all; rank 17 has TUTTI_SECURITY=secret"));
+    }
+    sim_destroy(s);
+}
+
+/* Of the ranks that cannot start, which are first ranks of their hosts and others, the lowest is
+ * reported, when all have joined. */
+static void rank_that_cannot_start_is_reported_to_all(void **state)
+{
+    (void)state;
+    for (uint32_t lowest = 0; lowest < 20; lowest++) {
+        const struct plan plan = { .nranks = 60,
+                                   .per_host = 4,
+                                   .children_max = 3,
+                                   .cyclic = lowest % 2,
+                                   .latency_ns = TT_MS,
+                                   .start_ns = TT_SECOND };
+        struct sim *s = sim_create(lowest + 1, &plan);
+        char expected[80], longest[2 * TT_TREE_CAUSE_MAX];
+
+        memset(longest, 'x', sizeof longest);
+        longest[sizeof longest - 1] = 0;
+        s->processes[lowest].tree.conf.refuses = TUTTI_ERR_NOMEM;
+        s->processes[lowest].tree.conf.cause = lowest % 3 ? "out of memory" : longest;
+        s->processes[lowest].tree.conf.settings = NULL;
+        s->processes[57].tree.conf.refuses = TUTTI_ERR_INVALID;
+        s->processes[57].tree.conf.cause = "something else";
+        add_strangers(s);
+        run(s);
+        snprintf(expected, sizeof expected, "rank %u cannot start: %s", lowest,
+                 lowest % 3 ? "out of memory" : "xxxx");
+        for (uint32_t r = 0; r < s->nranks; r++) {
+            const struct tt_tree *t = &s->processes[r].tree;
+
+            assert_int_equal(t->state, TT_TREE_FAILED);
+            assert_int_equal(t->status, TUTTI_ERR_NOMEM);
+            assert_memory_equal(t->sentence, expected, strlen(expected));
+        }
+        sim_destroy(s);
+    }
+}
+
+/* With a missing rank, the deadline's message has the cause, too. */
+static void deadline_reports_a_rank_that_cannot_start(void **state)
+{
+    const struct plan plan = {
+        .nranks = 6, .per_host = 2, .children_max = 3, .latency_ns = TT_MS, .start_ns = TT_SECOND
+    };
+    struct sim *s = sim_create(1, &plan);
+
+    (void)state;
+    s->processes[3].tree.conf.refuses = TUTTI_ERR_INVALID;
+    s->processes[3].tree.conf.cause = "no such plan";
+    process_kill(s, 5);
+    run(s);
+    for (uint32_t r = 0; r < 5; r++) {
+        assert_int_equal(s->processes[r].tree.state, TT_TREE_FAILED);
+        assert_int_equal(s->processes[r].tree.status, TUTTI_ERR_TIMEOUT);
+        assert_non_null(
+            strstr(s->processes[r].tree.sentence, "missing: 5; rank 3 cannot start: no such plan"));
     }
     sim_destroy(s);
 }
@@ -828,10 +900,13 @@ static void different_version_is_reported(void **state)
     const uint8_t challenge[18] = { TT_TREE_VERSION + 1 };
     const struct tt_tree_conf conf = { .token = "token", .nranks = 2, .deadline_ns = TT_NEVER };
     struct tt_tree_event ev = { .kind = TT_TREE_EV_TICK };
+    char versions[80];
     struct tt_tree t;
     int kinds = 0;
 
     (void)state;
+    snprintf(versions, sizeof versions, "the server has version %u, this rank has version %u",
+             TT_TREE_VERSION + 1, TT_TREE_VERSION);
     tt_tree_init(&t, &conf, 1);
     t.emit = ignore_act;
     t.context = &kinds;
@@ -844,7 +919,7 @@ static void different_version_is_reported(void **state)
     tt_tree_step(&t, &ev, 3);
     assert_int_equal(t.state, TT_TREE_FAILED);
     assert_int_equal(t.status, TUTTI_ERR_PROTOCOL);
-    assert_non_null(strstr(t.sentence, "the server has version 7, this rank has version 6"));
+    assert_non_null(strstr(t.sentence, versions));
     tt_tree_fini(&t);
 }
 
@@ -934,6 +1009,8 @@ int main(void)
         cmocka_unit_test(deadline_reports_all_missing_ranks),
         cmocka_unit_test(nobody_hangs_if_a_rank_dies_at_the_end),
         cmocka_unit_test(different_settings_fail_everywhere),
+        cmocka_unit_test(rank_that_cannot_start_is_reported_to_all),
+        cmocka_unit_test(deadline_reports_a_rank_that_cannot_start),
         cmocka_unit_test(different_size_is_refused),
         cmocka_unit_test(different_version_is_reported),
         cmocka_unit_test(rank_list_has_ranges_and_end),

@@ -221,15 +221,15 @@ static void run_until_true(struct job *j, bool (*until)(const struct job *j))
 
 static void check_table(const struct job *j, const struct tt_tree_place *place)
 {
-    struct tt_record_entry entry = { .holder = 0 };
+    struct tt_record_stream records = { .n = 0 };
     struct tt_reader r;
 
     tt_reader_init(&r, place->table, place->table_bytes);
     for (uint32_t rank = 0; rank < j->nranks; rank++) {
-        tt_record_read(&entry, &r);
-        assert_int_equal(entry.holder / j->per_host, rank / j->per_host);
-        assert_int_equal(entry.bytes, CARD_BYTES - rank);
-        assert_memory_equal(entry.record, j->ranks[rank].card, entry.bytes);
+        tt_record_read(&records, &r);
+        assert_int_equal(records.entry.holder / j->per_host, rank / j->per_host);
+        assert_int_equal(records.entry.bytes, CARD_BYTES - rank);
+        assert_memory_equal(records.entry.record, j->ranks[rank].card, records.entry.bytes);
     }
     assert_true(!r.bad && r.at == r.end);
 }

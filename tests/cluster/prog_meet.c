@@ -39,13 +39,15 @@ static bool wait_event(struct tt_overlay *o, struct tt_overlay_event *ev, uint64
     return true;
 }
 
-static void check_table(const struct tt_table *t)
+static void check_table(struct tt_table *t)
 {
     for (uint32_t r = 0; r < t->nranks; r++) {
+        const uint8_t *found;
+        uint32_t holder;
         struct card card;
 
-        tt_assert(t->card_bytes[r] == sizeof card);
-        memcpy(&card, t->cards[r], sizeof card);
+        tt_assert(tt_boot_card(&t->records, r, &found, &holder) == sizeof card);
+        memcpy(&card, found, sizeof card);
         tt_assert(card.rank == r);
     }
 }
@@ -88,11 +90,12 @@ static _Noreturn void watch(struct tt_overlay *o)
 static void start_up_once(const struct tt_launch *launch, const char *how)
 {
     const struct card card = { .rank = launch->rank, .pid = (uint32_t)getpid() };
+    const struct tt_boot_offer offer = { .card = &card, .card_bytes = sizeof card };
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), launch->timeout_ms);
     struct tt_overlay *overlay;
     struct tt_table table;
 
-    if (tt_boot_rendezvous(launch, &card, sizeof card, deadline_ns, &table, &overlay) != TUTTI_OK)
+    if (tt_boot_rendezvous(launch, &offer, deadline_ns, &table, &overlay) != TUTTI_OK)
         die("meet");
     check_table(&table);
     if (strcmp(how, "quiet") != 0)

@@ -4,7 +4,7 @@
  *   mismatch R   rank R makes it with another count
  *   receive R    rank R receives a message that nobody sends
  *   run          all ranks make calls until they are killed
- * A rank whose call has failed waits until it is killed. */
+ * A rank whose call has failed waits until it is killed. PROG_STATUS_NAME names the world. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,10 @@ static void last_call(const char *mode, int rank, int chosen, tutti_comm *world)
 
 int main(int argc, char **argv)
 {
-    const tutti_conf conf = { .size = sizeof conf, .timeout_ms = 3600000, .name = "world" };
+    const char *name = getenv("PROG_STATUS_NAME");
+    const tutti_conf conf = { .size = sizeof conf,
+                              .timeout_ms = 3600000,
+                              .name = name ? name : "world" };
     const char *mode = argc > 1 ? argv[1] : "run";
     const int chosen = argc > 2 ? atoi(argv[2]) : -1;
     tutti_comm *world, *half;

@@ -490,7 +490,9 @@ static void abort_after_dup_reaches_all(void **state)
 
 static uint32_t links_of(const struct rank *r)
 {
-    return tt_engine_links(r->comm->world->engine);
+    tutti_memory m = { .size = sizeof m };
+
+    return tutti_comm_memory(r->comm, &m) == TUTTI_OK ? m.connected : UINT32_MAX;
 }
 
 struct possessions {

@@ -13,6 +13,7 @@
 #include "support/hash_vectors.h"
 #include "support/pattern.h"
 #include "support/unit.h"
+#include "window/handle.h"
 
 #define SEED 20261122
 

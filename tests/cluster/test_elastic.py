@@ -2,6 +2,7 @@
 """Elastic runs of real processes: members that are killed, stopped, join and leave, and a
 coordinator that is killed and restarted. Each member checks every number (prog_member.c)."""
 
+import json
 import re
 import resource
 import signal
@@ -124,6 +125,54 @@ class Elastic(unittest.TestCase):
                                 for line in told), told)
             # at most once (the coordinator may be first), although it ends many communicators
             self.assertEqual(len(told), len(set(told)), told)
+
+    def analyze_a_kill(self, folder):
+        """Kills one of four members. Returns the members, their ids, and the analysis."""
+        folder.mkdir()
+        self.env["TUTTI_TRACE_DIR"] = str(folder)
+        members = self.members(4)
+        ids = self.ids_of(members, folder)
+        members[2].process.kill()
+        others = members[:2] + members[3:]
+        self.await_members(others, 3)
+        self.leave(others)                          # which waits for their dumps
+        done = subprocess.run([TUTTI, "analyze", "--json", folder], capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        self.assertIn((done.returncode, done.stderr), ((3, ""), (4, "")), done.stdout)
+        return members, ids, done
+
+    def test_dumps_name_the_killed_member(self):
+        for number in range(5):
+            folder = Path(self.tmp.name, f"traces{number}")
+            members, ids, done = self.analyze_a_kill(folder)
+            found = json.loads(done.stdout)
+            # a member that dies between two operations leaves no evidence: repeat
+            operations = [rank["operation"] for rank in found["ranks"] if rank["operation"]]
+            if done.returncode == 3 or any(operation["steps"] for operation in operations):
+                break
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertEqual((found["elastic"], found["nranks"], found["problems"]), (True, 4, []))
+        for dump in folder.iterdir():
+            self.assertIn('"kind":"run_allreduce"', dump.read_text())
+        lost = [ids[members[2].process.pid]]
+        first = found["diagnoses"][0]
+        self.assertEqual((first["kind"], first["culprits"]), ("died", lost), done.stdout)
+        for other in found["diagnoses"][1:]:
+            self.assertLessEqual(set(other["culprits"]), set(lost), other["words"])
+
+    def ids_of(self, members, folder):
+        """The members' ids by process, from dumps that a signal demands and that are removed."""
+        for member in members:
+            member.process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: len(list(folder.glob("*.jsonl"))) == len(members),
+                   "dumps of all members")
+        heads = {}
+        for dump in list(folder.glob("*.jsonl")):
+            with open(dump, encoding="utf-8") as lines:
+                head = json.loads(lines.readline())
+            heads[head["pid"]] = head["rank"]
+            dump.unlink()
+        return heads
 
     def test_coordinator_start_failure_is_reported(self):
         token = Path(self.tmp.name, "token")

@@ -82,6 +82,7 @@ class RanksAlike(TwoHosts):
         outputs = [job.communicate(timeout=150)[0] for job in jobs]
         for rank, (job, output) in enumerate(zip(jobs, outputs)):
             self.assertEqual(job.returncode, 0, f"rank {rank}: {output}")
+            self.assertNotIn("deadline", output)    # none has passed
         return outputs
 
     def start_by_file(self, rank, hosts, program, timeout_ms, **more):

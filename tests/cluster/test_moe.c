@@ -467,7 +467,7 @@ static void groups_have_the_requested_experts(void **state)
 enum wrong { MANY, NULL_TOKENS, EXPERT, TWICE, WEIGHT, WRONGS };
 
 static const char *const says[WRONGS] = {
-    [MANY] = "has 13 tokens, but conf.max_tokens is 12",
+    [MANY] = "has routing.ntokens 13, but conf.max_tokens is 12",
     [NULL_TOKENS] = " tokens, but its routing.tokens is NULL",
     [EXPERT] = "token 1, choice 1, to expert 99 (must be 0 to 7)",
     [TWICE] = "again (the experts of a token must differ)",

@@ -479,7 +479,7 @@ static void hung_role(struct rank *r)
     line = find_line(r, path, "\"tutti_trace\":1", "\"ranks\":3");
     CHECK(r, line && (strstr(line, "\"reason\":\"timeout\"") || strstr(line, "\"peer_lost\"")));
     line = find_line(r, path, "\"kind\":\"allreduce\"", "\"waits\":{");
-    snprintf(waits, sizeof waits, "\"waits\":{\"rank\":1,\"for\":\"data\"}");
+    snprintf(waits, sizeof waits, "\"waits\":{\"rank\":1,\"for\":\"start\"}");
     CHECK(r, line && strstr(line, waits) && strstr(line, "\"step\":"));
     CHECK(r, strstr(line, "\"peers\":[{\"rank\":") && !strstr(line, "\"status\":\"OK\""));
     CHECK(r, find_line(r, path, "\"peer\":1", "\"wire\":"));
@@ -494,6 +494,41 @@ static void a_hung_ranks_dump_shows_whom_it_waits_for(void **state)
     setenv("TUTTI_LOG", "none", 1);
     for (size_t w = 0; w < NWIRES; w++)
         job_run(&(struct job){ .wires = wires[w], .nranks = 3, .seed = job_seed(SEED) }, hung_role);
+    unsetenv("TUTTI_LOG");
+}
+
+/* Rank 1 does not make the call, so rank 2 waits for its start. Rank 2 has started: rank 0 has its
+ * first block, and waits for the next one. */
+static void ring_role(struct rank *r)
+{
+    const tutti_call soon = { .size = sizeof soon, .timeout_ms = 300, .algo = "allreduce_ring" };
+    const char *const waits[] = { "\"waits\":{\"rank\":2,\"for\":\"data\"}", NULL,
+                                  "\"waits\":{\"rank\":1,\"for\":\"start\"}" };
+    float in[99] = { 0 }, out[99];
+    char path[512];
+
+    setenv("TUTTI_TRACE_DIR", folder, 1);
+    setenv("TUTTI_TRACE_SIGNAL", "0", 1);
+    job_open(r);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank != 1)
+        CHECK(r, tutti_allreduce(in, out, 99, TUTTI_F32, TUTTI_SUM, r->comm, &soon) != TUTTI_OK);
+    await_dump(r, path);
+    if (r->rank != 1) {
+        const char *line = find_line(r, path, "\"kind\":\"allreduce\"", "\"waits\":{");
+
+        CHECK(r, line && strstr(line, waits[r->rank]));
+    }
+    remove_dump(r);
+    job_meet(r);
+}
+
+static void a_dump_shows_which_peer_has_not_started(void **state)
+{
+    (void)state;
+    setenv("TUTTI_LOG", "none", 1);
+    for (size_t w = 0; w < NWIRES; w++)
+        job_run(&(struct job){ .wires = wires[w], .nranks = 3, .seed = job_seed(SEED) }, ring_role);
     unsetenv("TUTTI_LOG");
 }
 
@@ -513,8 +548,8 @@ static void open_role(struct rank *r)
     CHECK_OK(r, tutti_trace_dump(path, "in progress"));
     line = find_line(r, path, "\"kind\":\"recv\"", "\"status\":\"PENDING\"");
     CHECK(r, line && strstr(line, "\"ended\":null") && strstr(line, "\"tag\":3"));
-    CHECK(r, strstr(line, other ? "\"waits\":{\"rank\":1,\"for\":\"data\"}"
-                                : "\"waits\":{\"rank\":0,\"for\":\"data\"}"));
+    CHECK(r, strstr(line, other ? "\"waits\":{\"rank\":1,\"for\":\"start\"}"
+                                : "\"waits\":{\"rank\":0,\"for\":\"start\"}"));
     CHECK(r, find_line(r, path, "\"reason\":\"call\"", "\"message\":\"in progress\""));
     unlink(path);
     job_meet(r);
@@ -619,6 +654,7 @@ int main(void)
         cmocka_unit_test(ten_thousand_communicators_use_bounded_memory),
         cmocka_unit_test(subscribers_receive_each_operation),
         cmocka_unit_test(a_hung_ranks_dump_shows_whom_it_waits_for),
+        cmocka_unit_test(a_dump_shows_which_peer_has_not_started),
         cmocka_unit_test(a_dump_shows_operations_in_progress),
         cmocka_unit_test(a_signal_writes_a_dump_if_the_program_does_not_handle_it),
         cmocka_unit_test(the_child_of_a_fork_has_no_trace),

@@ -27,6 +27,8 @@ struct options {
     tutti_device_conf device;
     tutti_moe_conf moe;
     tutti_replay_conf replay;
+    tutti_dynamic dynamic;
+    tutti_moe_routing routing;
     tutti_coordinator_conf coordinator;
     tutti_run_conf run;
     tutti_elastic elastic;
@@ -42,8 +44,12 @@ static struct {
     tutti_coordinator *coordinator;
     tutti_run *run;
     uint64_t words[4];
+    size_t lengths[1], indices[1];
+    void *recvbuffs[1];
+    float tokens[16], weights[1];
+    uint32_t experts[1];
     char *page;
-} on;
+} on = { .lengths = { 1 }, .recvbuffs = { &on.words[2] } };
 
 static void right_options(struct options *o)
 {
@@ -65,6 +71,19 @@ static void right_options(struct options *o)
     o->replay = (tutti_replay_conf){
         .size = sizeof o->replay, .nsplits = 1, .max_length = 4, .type = TUTTI_F32
     };
+    o->dynamic = (tutti_dynamic){ .size = sizeof o->dynamic,
+                                  .sendbuff = on.words,
+                                  .split_lengths = on.lengths,
+                                  .nsplits = 1,
+                                  .indices = on.indices,
+                                  .index_block_lens = on.lengths,
+                                  .recvbuffs = on.recvbuffs,
+                                  .max_length = 1 };
+    o->routing = (tutti_moe_routing){ .size = sizeof o->routing,
+                                      .tokens = on.tokens,
+                                      .ntokens = 1,
+                                      .experts = on.experts,
+                                      .weights = on.weights };
     o->coordinator = (tutti_coordinator_conf){ .size = sizeof o->coordinator };
     o->run = (tutti_run_conf){ .size = sizeof o->run,
                                .coordinators = tutti_coordinator_address(on.coordinator, 0) };
@@ -145,6 +164,28 @@ static tutti_status go_replay(struct options *o)
     return st;
 }
 
+static tutti_status go_dynamic(struct options *o)
+{
+    return tutti_alltoallv_dynamic(&o->dynamic, TUTTI_U64, on.comm, NULL);
+}
+
+/* With call options that an exchange does not have. */
+static tutti_status go_dynamic_call(struct options *o)
+{
+    return tutti_alltoallv_dynamic(&o->dynamic, TUTTI_U64, on.comm, &o->call);
+}
+
+static tutti_status go_dispatch(struct options *o)
+{
+    tutti_moe *m = NULL;
+    tutti_status st = tutti_moe_create(on.comm, &o->moe, &m);
+
+    if (!st)
+        st = tutti_moe_dispatch(m, &o->routing, 0);
+    tutti_moe_free(m);
+    return st;
+}
+
 static tutti_status go_coordinator(struct options *o)
 {
     tutti_coordinator *c = NULL;
@@ -216,6 +257,7 @@ static const struct {
     FIELD(go_memory, memory, device, -1, "tutti_mem_register_device: what.device is -1"),
     FIELD(go_put, rma, signal_op, 3, "tutti_window_put: rma.signal_op is 3:"),
     FIELD(go_put, rma, signal_op, -1, "tutti_window_put: rma.signal_op is -1:"),
+    FIELD(go_put, rma, no_wait, 2, "tutti_window_put: rma.no_wait is 2:"),
     FIELD(go_device, device, mode, TUTTI_DEVICE_MODES, "tutti_device_create: conf.mode is"),
     FIELD(go_device, device, mode, -1, "tutti_device_create: conf.mode is -1:"),
     FIELD(go_device, device, lanes, TUTTI_DEVICE_LANES, "tutti_device_create: conf.lanes is"),
@@ -237,6 +279,15 @@ static const struct {
     FIELD(go_replay, replay, depth, 9, "tutti_replay_create: conf.depth is 9:"),
     FIELD(go_replay, replay, depth, 1, "tutti_replay_create: conf.depth is 1:"),
     FIELD(go_replay, replay, without, 1 << 30, "unknown bits in conf.without"),
+    FIELD(go_dynamic, dynamic, nsplits, 0, "tutti_alltoallv_dynamic: nsplits is 0:"),
+    FIELD(go_dynamic, dynamic, nsplits, 65537, "tutti_alltoallv_dynamic: nsplits is 65537:"),
+    FIELD(go_dynamic, dynamic, max_length, (INT64_C(1) << 40) + 1, "max_length is 10995116277"),
+    FIELD(go_dynamic, dynamic, max_length, -1, "max_length is 18446744073709551615:"),
+    FIELD(go_dynamic, dynamic, max_total, -1, "max_total of 18446744073709551615 elements"),
+    FIELD(go_dynamic_call, call, quant, TUTTI_QUANT_MINMAX_U8, "call.quant is 1:"),
+    FIELD(go_dynamic_call, call, quant, -1, "call.quant is -1:"),
+    FIELD(go_dynamic_call, call, divisor, 2, "call.divisor is 2:"),
+    FIELD(go_dispatch, routing, ntokens, 5, "tutti_moe_dispatch: rank 0 has routing.ntokens 5"),
     FIELD(go_coordinator, coordinator, insecure, 2,
           "tutti_coordinator_create: conf.insecure is 2:"),
     FIELD(go_coordinator, coordinator, insecure, -1,

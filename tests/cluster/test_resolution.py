@@ -73,9 +73,9 @@ class SilentNameServers(ClusterTest):
         self.addCleanup(self.end, process)
         return process
 
-    def rank(self, rank, host, timeout_ms=TIMEOUT_MS):
+    def rank(self, rank, rendezvous, timeout_ms=TIMEOUT_MS):
         return self.start(MEET, timeout_ms=timeout_ms, TUTTI_RANK=str(rank), TUTTI_SIZE="2",
-                          TUTTI_RENDEZVOUS=f"tcp://{host}:17053")
+                          TUTTI_RENDEZVOUS=rendezvous)
 
     def finish(self, process):
         """Returns its status and output."""
@@ -84,7 +84,8 @@ class SilentNameServers(ClusterTest):
 
     def test_start_up_ends_at_its_deadline(self):
         begin = time.monotonic()
-        ranks = [self.rank(rank, "nowhere.example") for rank in range(2)]
+        ranks = [self.rank(rank, "tcp://nowhere.example:17053") for rank in range(2)]
+        publisher = self.rank(0, "etcd://nowhere.example:17056/x")
         member = self.start(MEMBER, "nowhere.example:17054", "100", "1", TUTTI_SECURITY="plain")
         coordinator = self.start(TUTTI, "coordinator", "--journal", "none", "--insecure",
                                  "--listen", "nowhere.example:17055")
@@ -94,6 +95,11 @@ class SilentNameServers(ClusterTest):
             self.assertRegex(output, rf'failed: meet: rank {rank}: TUTTI_RENDEZVOUS is '
                                      rf'"tcp://nowhere.example:17053": the lookup of the name '
                                      r'"nowhere.example" had no answer within \d+\.\d s')
+        status, output = self.finish(publisher)
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, 'cannot publish the address of rank 0 in etcd, key "x/root": etcd '
+                                 'at nowhere.example:17056 does not respond: cannot resolve its '
+                                 'name: no answer before the deadline')
         status, output = self.finish(member)
         self.assertEqual(status, 3, output)
         self.assertRegex(output, r'TIMEOUT: .*"nowhere.example:17054".*: no answer before the '
@@ -105,7 +111,8 @@ class SilentNameServers(ClusterTest):
 
     def test_name_added_meanwhile_is_found(self):
         self.addCleanup(self.hosts.add_names, {})
-        ranks = [self.rank(rank, "later.example", timeout_ms=SOON_S * 1000) for rank in range(2)]
+        ranks = [self.rank(rank, "tcp://later.example:17053", timeout_ms=SOON_S * 1000)
+                 for rank in range(2)]
         seen = self.read_lines(self.servers, 2)     # a query is pending, and will not be answered
         self.assertEqual(seen, ["query"] * 2)
         self.hosts.add_names({"later.example": "127.0.0.1"})

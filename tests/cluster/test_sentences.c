@@ -55,6 +55,7 @@ static void check_windows(struct rank *r, tutti_window *w)
     CHECK_TOLD(r, "tutti_window_get", tutti_window_get(w, 0, BYTES, word, 8, NULL));
     CHECK_TOLD(r, "tutti_window_get", tutti_window_get(w, 0, 0, NULL, 8, NULL));
     CHECK_TOLD(r, "tutti_window_wait_counter", tutti_window_wait_counter(w, NULL, 1, 0));
+    CHECK_TOLD(r, "tutti_window_test_counter_for", tutti_window_test_counter_for(w, NULL, 1, 0));
     CHECK_TOLD(r, "tutti_window_fence", tutti_window_fence(w, 7));
     CHECK_TOLD(r, "tutti_window_quiet", tutti_window_quiet(w, 7, 0));
     CHECK_TOLD(r, "tutti_window_signal", tutti_window_signal(w, 0, 0, TUTTI_SIGNAL_NONE, 1));
@@ -64,6 +65,8 @@ static void check_windows(struct rank *r, tutti_window *w)
                tutti_window_wait_any(w, &offset, 1, TUTTI_EQUAL, 1, 0, &bytes, NULL));
     CHECK_TOLD(r, "tutti_window_wait_any",
                tutti_window_wait_any(w, &offset, 0, TUTTI_EQUAL, 1, 0, &bytes, NULL));
+    CHECK_TOLD(r, "tutti_window_test_for",
+               tutti_window_test_for(w, BYTES, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_TOLD(r, "tutti_window_wait_until", tutti_window_wait_until(w, NULL, NULL, 0));
     CHECK_TOLD(r, "tutti_window_test", tutti_window_test(w, BYTES, TUTTI_EQUAL, 1, NULL));
     CHECK_TOLD(r, "tutti_window_atomic",

@@ -1,8 +1,11 @@
 /* Sizes, counts and offsets that exceed any memory, in each public call that takes one: the call
  * fails with a message, nothing is started, and the communicator still works. */
 #include <stdlib.h>
+#include <string.h>
 #include "job.h"
 #include "support/unit.h"
+#include "tutti/coordinator.h"
+#include "tutti/elastic.h"
 #include "tutti/hash_device.h"
 #include "tutti/moe.h"
 
@@ -16,6 +19,9 @@ static const size_t sizes[] = {
     SIZE_MAX,     SIZE_MAX - 1,     SIZE_MAX - 4095,  SIZE_MAX / 2 + 1,
     SIZE_MAX / 2, SIZE_MAX / 4 + 1, SIZE_MAX / 8 + 1, (size_t)1 << 60,
 };
+/* Fits in a 57-bit address space, but not where this program has memory. Only for buffers of the
+ * program: memory that the library would allocate is NOMEM. */
+#define BEYOND_MEMORY ((size_t)1 << 53)
 
 struct given {
     struct rank *r;
@@ -23,6 +29,7 @@ struct given {
     tutti_window *window;
     tutti_device *device;       /* of the window */
     tutti_moe *moe;
+    tutti_run *run;             /* of this rank only */
     tutti_dtype type;
     size_t n;                   /* the size under test */
     double src[64], dst[64];
@@ -97,6 +104,24 @@ static tutti_status go_reduce_scatterv(struct given *g)
     const size_t counts[2] = { g->n, 1 };
 
     return tutti_reduce_scatterv(g->src, g->dst, counts, g->type, TUTTI_SUM, g->comm, NULL);
+}
+static tutti_status go_gatherv(struct given *g)
+{
+    const size_t counts[2] = { g->n, g->n };
+
+    return tutti_gatherv(g->src, g->dst, counts, NULL, g->type, 0, g->comm, NULL);
+}
+static tutti_status go_scatterv(struct given *g)
+{
+    const size_t counts[2] = { g->n, g->n };
+
+    return tutti_scatterv(g->src, g->dst, counts, NULL, g->type, 0, g->comm, NULL);
+}
+static tutti_status go_alltoallv_counts(struct given *g)
+{
+    const size_t counts[2] = { g->n, g->n };
+
+    return tutti_alltoallv(g->src, counts, NULL, g->dst, counts, NULL, g->type, g->comm, NULL);
 }
 static tutti_status go_alltoallv(struct given *g)
 {
@@ -215,6 +240,88 @@ static tutti_status go_piece_from_far(struct given *g)
 static tutti_status go_register_far(struct given *g)
 {
     return tutti_mem_register(g->comm, far_away(g), 1025);
+}
+
+/* Page-aligned sizes and addresses, as the call requires. */
+static tutti_status register_device(struct given *g, uintptr_t mem, size_t bytes, size_t offset)
+{
+    const size_t page = 4096;
+    const tutti_mem_device what = { .size = sizeof what,
+                                    .has_dmabuf = offset != 0,
+                                    .dmabuf_offset = offset & ~(page - 1) };
+
+    return tutti_mem_register_device(g->comm, (void *)mem, bytes & ~(page - 1), &what);
+}
+static tutti_status go_register_device(struct given *g)
+{
+    return register_device(g, 8192, g->n, 0);
+}
+static tutti_status go_register_device_far(struct given *g)
+{
+    return register_device(g, SIZE_MAX - 4095, 4096 * (1 + g->n % 2), 0);
+}
+
+/* ---- elastic runs ---- */
+
+static tutti_status run_one(struct given *g, tutti_elastic op)
+{
+    op.size = sizeof op;
+    op.src = op.src ? op.src : g->src;
+    op.dst = op.dst ? op.dst : g->dst;
+    op.type = g->type;
+    return tutti_run_collective(g->run, &op);
+}
+static tutti_status go_run_count(struct given *g)
+{
+    return run_one(g, (tutti_elastic){ .count = g->n });
+}
+static tutti_status go_run_in_place(struct given *g)    /* the run copies the input */
+{
+    return run_one(g, (tutti_elastic){ .count = g->n, .dst = g->src });
+}
+static tutti_status go_run_withheld(struct given *g)    /* the run writes zeros to dst */
+{
+    return run_one(
+        g, (tutti_elastic){ .count = g->n, .mode = TUTTI_PARTIAL, .dst = g->src, .withholds = 1 });
+}
+static tutti_status go_run_all_to_all(struct given *g)
+{
+    return run_one(g, (tutti_elastic){ .coll = TUTTI_ALLTOALL, .count = g->n, .dst = g->src });
+}
+static tutti_status go_run_counts(struct given *g)
+{
+    return run_one(g, (tutti_elastic){ .coll = TUTTI_ALLGATHERV, .counts = &g->n });
+}
+static tutti_status go_run_scattered(struct given *g)
+{
+    return run_one(
+        g, (tutti_elastic){ .coll = TUTTI_REDUCE_SCATTERV, .counts = &g->n, .dst = g->src });
+}
+static tutti_status go_run_displs(struct given *g)
+{
+    static const size_t one = 1;
+
+    return run_one(g, (tutti_elastic){ .coll = TUTTI_ALLGATHERV, .counts = &one, .displs = &g->n });
+}
+static tutti_status go_run_allreduce(struct given *g)
+{
+    return tutti_run_allreduce(g->run, g->src, g->dst, g->n, g->type, TUTTI_SUM, 0);
+}
+static tutti_status go_run_batch(struct given *g)
+{
+    tutti_elastic op = {
+        .size = sizeof op, .src = g->src, .dst = g->dst, .count = 1, .type = g->type
+    };
+
+    return tutti_run_batch(g->run, &op, g->n, 0, 1);
+}
+static tutti_status go_run_batch_count(struct given *g)
+{
+    tutti_elastic op = {
+        .size = sizeof op, .src = g->src, .dst = g->dst, .count = g->n, .type = g->type
+    };
+
+    return tutti_run_batch(g->run, &op, 1, 0, 1);
 }
 
 /* ---- exchanges and layers ---- */
@@ -460,6 +567,9 @@ static const struct {
     { "allgatherv", go_allgatherv },
     { "allgatherv: displs", go_allgatherv_far },
     { "reduce_scatterv", go_reduce_scatterv },
+    { "gatherv", go_gatherv },
+    { "scatterv", go_scatterv },
+    { "alltoallv", go_alltoallv_counts },
     { "alltoallv: displs", go_alltoallv },
     { "mem_register", go_register },
     { "window_create", go_window },
@@ -484,6 +594,18 @@ static const struct {
     { "get: dst", go_get_to_far },
     { "put_pieces: src", go_piece_from_far },
     { "mem_register: mem", go_register_far },
+    { "mem_register_device: bytes", go_register_device },
+    { "mem_register_device: mem", go_register_device_far },
+    { "run_collective: count", go_run_count },
+    { "run_collective: count in place", go_run_in_place },
+    { "run_collective: count withheld", go_run_withheld },
+    { "run_collective: count of alltoall", go_run_all_to_all },
+    { "run_collective: counts", go_run_counts },
+    { "run_collective: counts of reduce_scatterv", go_run_scattered },
+    { "run_collective: displs", go_run_displs },
+    { "run_allreduce: count", go_run_allreduce },
+    { "run_batch: n", go_run_batch },
+    { "run_batch: count", go_run_batch_count },
     { "dynamic: nsplits", go_nsplits },
     { "dynamic: max_length", go_max_length },
     { "dynamic: max_total", go_max_total },
@@ -520,6 +642,29 @@ static const struct {
     { "moe_dispatch: ntokens", go_tokens },
 };
 
+static void check_call(struct given *g, size_t call, size_t n, tutti_dtype type)
+{
+    g->n = n;
+    g->type = type;
+    job_step(g->r, "%s of %zx, type %s", calls[call].name, n, tutti_dtype_name(type));
+    CHECK_STATUS(g->r, calls[call].go(g), TUTTI_ERR_INVALID);
+    CHECK(g->r, tutti_last_error()[0]);
+}
+
+/* A run of this rank alone, with its coordinator. */
+static void open_run(struct given *g, tutti_coordinator **coordinator)
+{
+    const tutti_coordinator_conf open = { .size = sizeof open, .insecure = 1 };
+    tutti_run_conf conf = { .size = sizeof conf, .insecure = 1 };
+    tutti_view view = { .size = sizeof view };
+
+    /* insecure: data over libfabric cannot be encrypted */
+    CHECK_OK(g->r, tutti_coordinator_create(coordinator, &open));
+    conf.coordinators = tutti_coordinator_address(*coordinator, 0);
+    CHECK_OK(g->r, tutti_run_join(&g->run, &conf));
+    CHECK_OK(g->r, tutti_run_epoch(g->run, TUTTI_ADMIT, 1, 1, 0, &view));
+}
+
 static void sizes_role(struct rank *r)
 {
     static const tutti_dtype types[] = { TUTTI_U8, TUTTI_F64 };
@@ -536,6 +681,7 @@ static void sizes_role(struct rank *r)
     };
     struct given g = { .r = r };
     uint32_t mine = 1, sum = 0;
+    tutti_coordinator *coordinator;
     void *mem;
 
     setenv("TUTTI_LOG", "none", 1);
@@ -544,21 +690,24 @@ static void sizes_role(struct rank *r)
     CHECK_OK(r, tutti_window_create(r->comm, NULL, WINDOW_BYTES, &g.window));
     CHECK_OK(r, tutti_device_create(g.window, NULL, &g.device));
     CHECK_OK(r, tutti_moe_create(r->comm, &layer_conf, &g.moe));
+    open_run(&g, &coordinator);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-            for (size_t t = 0; t < 2; t++) {
-                g.n = sizes[k];
-                g.type = types[t];
-                job_step(r, "%s of %zx, type %s", calls[i].name, g.n, tutti_dtype_name(g.type));
-                CHECK_STATUS(r, calls[i].go(&g), TUTTI_ERR_INVALID);
-                CHECK(r, tutti_last_error()[0]);
-            }
+            for (size_t t = 0; t < 2; t++)
+                check_call(&g, i, sizes[k], types[t]);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (!strncmp(calls[i].name, "run_", 4) && calls[i].go != go_run_batch)
+            check_call(&g, i, BEYOND_MEMORY, TUTTI_U8);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         job_step(r, "memory of %zx", sizes[k]);
         CHECK_STATUS(r, tutti_mem_alloc(r->comm, sizes[k], &mem), TUTTI_ERR_NOMEM);
     }
     CHECK_OK(r, tutti_allreduce(&mine, &sum, 1, TUTTI_U32, TUTTI_SUM, r->comm, NULL));
     CHECK(r, sum == r->nranks);
+    CHECK_OK(r, tutti_run_allreduce(g.run, &mine, &sum, 1, TUTTI_U32, TUTTI_SUM, 0));
+    CHECK(r, sum == 1);
+    tutti_run_destroy(g.run);
+    tutti_coordinator_destroy(coordinator);
     CHECK_OK(r, tutti_moe_free(g.moe));
     CHECK_OK(r, tutti_device_destroy(g.device));
     CHECK_OK(r, tutti_window_free(g.window));

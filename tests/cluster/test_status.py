@@ -212,6 +212,28 @@ class Sockets(StatusTest):
         self.assertIn("no job of this user runs on this host", done.stderr)
         self.assertEqual(list(self.base.iterdir()), [])
 
+    def test_few_processes_are_connected(self):
+        """A query tries 8 processes in each of 4 rounds if none responds. One connection each finds
+        that the job has a live process, and that its directory is in use."""
+        path = self.base / "00000000000000ab"
+        path.mkdir(0o700, parents=True)
+        silent = []
+        for rank in range(MANY):
+            s = socket.socket(socket.AF_UNIX)
+            self.addCleanup(s.close)
+            s.bind(str(path / str(rank)))
+            s.listen()
+            s.setblocking(False)
+            silent.append(s)
+        self.assertEqual(self.status("--timeout", 0.1).returncode, 1)
+        count = 0
+        for s in silent:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    s.accept()[0].close()
+                    count += 1
+        self.assertLessEqual(count, 4 * 8 + 2)
+
     def test_jobs_are_selected_by_number_or_path(self):
         self.start("run", ranks=2)
         first = self.sockets()[0]
@@ -242,6 +264,10 @@ class Sockets(StatusTest):
         self.base.chmod(0o777)
         self.start("run", ranks=2)
         self.assertEqual(list(self.base.iterdir()), [])
+        self.jobs[0].terminate()
+        _, err = self.jobs[0].communicate(timeout=PATIENCE_S)
+        self.assertIn(f"status: `tutti status` cannot query this process: {self.base}: it is not "
+                      "a directory of this user with mode 0700", err)
 
 
 class Clients(StatusTest):
@@ -267,7 +293,7 @@ class Clients(StatusTest):
         wait_until(connected, "connect")
         return client
 
-    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=1):
+    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=3):
         body = (bytes([version, what]) + rank.to_bytes(4, "little")
                 + timeout_ms.to_bytes(4, "little"))
         return HEAD + bytes([2, 0]) + len(body).to_bytes(4, "little") + body

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tutti top: rates of a running job, and the rank that the others wait for."""
 
+import json
 import re
 import subprocess
 import unittest
@@ -61,6 +62,43 @@ class TopTest(StatusTest):
                 heads += line.startswith("job ")
             top.terminate()
             top.wait(PATIENCE_S)
+
+    def test_json_has_the_rates(self):
+        self.start("run")
+
+        def holds():
+            lines = self.top("--once", "--json", "--timeout", 8).stdout.splitlines()
+            self.assertEqual(len(lines), 1)
+            comms = {comm["name"]: comm for comm in json.loads(lines[0])["comms"]}
+            rates = (comms.get("world") or {}).get("rates")
+            return (rates and rates["calls_per_s"] > 0 and rates["bytes_per_s"] > 0
+                    and rates["latest_share"] <= rates["most_share"] <= 1)
+
+        wait_until(holds, "rates of the world")
+
+    def test_lanes_of_tcp_are_shown(self):
+        self.check_lanes("tcp")
+
+    def test_lanes_of_shared_memory_are_shown(self):
+        self.check_lanes("shm")
+
+    def check_lanes(self, wire):
+        self.start("run", TUTTI_WIRES=wire)
+
+        def holds():
+            done = self.top("--once", "--json", "--timeout", 8)
+            lanes = json.loads(done.stdout)["lanes"]
+            return (len(lanes) == 1 and lanes[0]["wire"] == wire and lanes[0]["ranks"] == RANKS
+                    and lanes[0]["up"] == lanes[0]["lanes"] >= RANKS
+                    and lanes[0]["idle"] < lanes[0]["lanes"]
+                    and lanes[0]["posts_per_s"] > 0 and lanes[0]["bytes_per_s"] > 0
+                    and lanes[0]["out_of_order_depth"] == 0)
+
+        wait_until(holds, f"lanes of all ranks over {wire}")
+        text = self.top("--once", "--timeout", 8).stdout
+        self.assertRegex(text, rf"(?m)^{wire} +\d+ +\d+ +0 +\d+ % +\d+ +\d+  "
+                               r"[0-9.]+ (k|M|G|)B/s, \d+ \(\d+ B\) outstanding")
+        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()))
 
     def test_rows_are_limited(self):
         self.start("run")

@@ -440,11 +440,17 @@ static void waiting_role(struct rank *r)
     uint64_t seen = 0;
     size_t index = 9;
     void *there;
+    tutti_status st;
     struct window_side s;
 
     window_job_open(r);
     window_side_init(r, &s, 64);
     CHECK_STATUS(r, tutti_window_test(s.window, 0, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_PENDING);
+    CHECK_STATUS(r, tutti_window_test_for(s.window, 8, TUTTI_AT_LEAST, 40, 20, &seen),
+                 TUTTI_PENDING);
+    CHECK(r, seen == 0);
+    CHECK_STATUS(r, tutti_window_test_counter_for(s.window, &seen, 1, 20), TUTTI_PENDING);
+    CHECK_OK(r, tutti_window_test_counter_for(s.window, &seen, 0, 20));
     CHECK_SAYS(r, tutti_window_wait(s.window, 0, TUTTI_NOT_EQUAL, 0, 20, NULL), TUTTI_ERR_TIMEOUT,
                "had the value 0 at the deadline, expected other than 0");
     CHECK_SAYS(r, tutti_window_wait(s.window, 8, TUTTI_EQUAL, 7, 20, NULL), TUTTI_ERR_TIMEOUT,
@@ -458,6 +464,12 @@ static void waiting_role(struct rank *r)
         CHECK_OK(r, tutti_window_wait(s.window, 0, TUTTI_AT_LEAST, 2, 0, &seen));
         CHECK(r, seen == 2);
     } else {
+        do {
+            st = tutti_window_test_for(s.window, 8, TUTTI_AT_LEAST, 40, 5, &seen);
+        } while (st == TUTTI_PENDING);
+        CHECK_OK(r, st);
+        CHECK(r, seen == 44);
+        seen = 0;
         CHECK_OK(r,
                  tutti_window_wait_any(s.window, words, 3, TUTTI_AT_LEAST, 40, 0, &index, &seen));
         CHECK(r, index == 2 && seen == 44);

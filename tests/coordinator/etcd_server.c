@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "coordinator/etcd.h"
+#include "base/etcd.h"
 #include "etcd_server.h"
 
 #define PATIENCE_NS (60 * TT_SECOND)

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/prng.h"
-#include "coordinator/etcd.h"
+#include "base/etcd.h"
 #include "coordinator/journal.h"
 #include "etcd_server.h"
 #include "relay.h"

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "coordinator/etcd.h"
+#include "base/etcd.h"
 #include "etcd_server.h"
 #include "shown.h"
 #include "support/hive.h"

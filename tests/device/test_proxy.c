@@ -83,6 +83,28 @@ static void drains_and_marks_match_the_mode(void **state)
     assert_true(drains == 0 && fences == 2);
 }
 
+/* The default is the mode with the fewest drains, and among these with the fewest marks, for any
+ * size of a group. docs/one-sided.md gives the reason. */
+static void default_mode_needs_fewest_drains_and_marks(void **state)
+{
+    const tutti_device_conf defaults = { .size = sizeof defaults };
+    uint64_t best[2], other[2];
+
+    (void)state;
+    for (uint32_t n = 1; n <= 32; n += 13) {
+        count_group(defaults.mode, n, &best[0], &best[1]);
+        assert_int_equal(best[0], 0);
+        for (int mode = 0; mode < TUTTI_DEVICE_MODES; mode++) {
+            count_group((tutti_device_mode)mode, n, &other[0], &other[1]);
+            assert_true(other[0] > best[0] || other[1] >= best[1]);
+        }
+        if (n > 1) {
+            count_group(TUTTI_DEVICE_ORDERED, n, &other[0], &other[1]);
+            assert_true(other[1] > best[1]);
+        }
+    }
+}
+
 /* A quiet is answered when all data has arrived, a flush when sources may be reused; for all ranks,
  * when this holds for each. */
 static void questions_are_answered_in_time(void **state)
@@ -413,6 +435,7 @@ int main(void)
         cmocka_unit_test(no_signal_precedes_its_bytes),
         cmocka_unit_test(fence_does_not_delay_other_ranks),
         cmocka_unit_test(drains_and_marks_match_the_mode),
+        cmocka_unit_test(default_mode_needs_fewest_drains_and_marks),
         cmocka_unit_test(questions_are_answered_in_time),
         cmocka_unit_test(stopped_rank_stops_only_its_senders),
         cmocka_unit_test(full_peer_blocks_outside_the_fifo),

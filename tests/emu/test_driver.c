@@ -21,8 +21,8 @@ static void without_init(void *arg)
 static void contexts_form_a_stack(void **state)
 {
     CUcontext primary, own, current;
+    CUdevice d, device;
     unsigned flags;
-    CUdevice d;
     int active;
 
     (void)state;
@@ -34,6 +34,11 @@ static void contexts_form_a_stack(void **state)
     assert_int_equal(cuCtxCreate(&own, NULL, 0, d), 0);
     assert_int_equal(cuCtxGetCurrent(&current), 0);
     assert_ptr_equal(current, own);
+    assert_int_equal(cuCtxGetDevice_v2(&device, NULL), 0);
+    assert_int_equal(device, d);
+    assert_int_equal(cuCtxGetDevice_v2(&device, primary), 0);
+    assert_int_equal(device, d);
+    assert_int_equal(cuCtxSynchronize_v2(primary), 0);
     assert_int_equal(cuCtxDestroy(own), 0);
     assert_int_equal(cuCtxGetCurrent(&current), 0);
     assert_ptr_equal(current, primary);

@@ -55,7 +55,7 @@ static void check_launch(const struct tt_launch *l)
     tt_assert(memchr(l->interfaces, 0, sizeof l->interfaces) &&
               memchr(l->wires, 0, sizeof l->wires));
     tt_assert(!*where || begins(where, "tcp://") || begins(where, "file://") ||
-              begins(where, "id:"));
+              begins(where, "etcd://") || begins(where, "id:"));
 }
 
 /* A rendezvous may be an id, and the id a rendezvous. */

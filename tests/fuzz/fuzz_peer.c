@@ -207,6 +207,16 @@ struct scene {
     uint32_t nops;
 };
 
+/* All ranks have the card of this one. */
+static size_t read_own_card(void *arg, uint32_t rank, uint8_t *card)
+{
+    size_t bytes;
+
+    (void)rank;
+    tt_assert(tt_engine_card(arg, card, TT_ENGINE_CARD_BYTES, &bytes) == TUTTI_OK);
+    return bytes;
+}
+
 /* A real engine, whose only transport is the fake one. */
 static void scene_open(struct scene *s)
 {
@@ -214,8 +224,6 @@ static void scene_open(struct scene *s)
                                                 .wires = "tcp",
                                                 .interfaces = "=lo" };
     static const uint32_t ranks[] = { 0, 1, 2 };
-    uint8_t card[TT_ENGINE_CARD_BYTES];
-    size_t bytes;
 
     *s = (struct scene){ .nops = 0 };
     fake.base =
@@ -231,12 +239,12 @@ static void scene_open(struct scene *s)
     s->e->wire[0]->ops->close(s->e->wire[0]);
     s->e->wire[0] = &fake.base;
     s->e->pool[0] = tt_bounce_pool_create(&fake.base);
-    tt_assert(tt_engine_card(s->e, card, sizeof card, &bytes) == TUTTI_OK);
+    tt_engine_set_cards(
+        s->e, &(struct tt_engine_cards){ .read = read_own_card, .arg = s->e, .nlocal = NRANKS });
     for (uint32_t r = 0; r < NRANKS; r++) {
         fake.link[r] = aligned_alloc(TT_UNIT, TT_LINK_BYTES);
         tt_assert(fake.link[r]);
         memset(fake.link[r], 0, TT_LINK_LONG + 4096);
-        tt_assert(tt_engine_add_card(s->e, r, NULL, card, bytes) == TUTTI_OK);
     }
     tt_assert(tt_context_open(s->e, 1, ranks, NRANKS, 0, &s->c) == TUTTI_OK);
 }

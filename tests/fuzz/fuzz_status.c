@@ -68,7 +68,10 @@ static const struct tt_collect_ops ops = {
 
 static void check_bounds(const struct tt_status_report *r)
 {
-    tt_assert(r->ncomms <= TT_STATUS_COMMS_MAX && r->nops <= TT_STATUS_OPS_MAX);
+    tt_assert(r->ncomms <= TT_STATUS_COMMS_MAX && r->nops <= TT_STATUS_OPS_MAX &&
+              r->nlanes <= TT_STATUS_WIRES_MAX);
+    for (uint32_t i = 0; i < r->nlanes; i++)
+        tt_assert(memchr(r->lanes[i].wire, 0, sizeof r->lanes[i].wire));
     for (uint32_t i = 0; i < r->ncomms; i++) {
         tt_assert(r->comms[i].ngroups <= TT_STATUS_GROUPS_MAX);
         for (uint32_t k = 0; k < r->comms[i].ngroups; k++)
@@ -91,7 +94,7 @@ static void check_again(const struct tt_status_report *r)
     while ((bytes = tt_status_write(r, &at, rows, sizeof rows)) > 0)
         tt_assert(tt_status_merge(&again, rows, bytes));
     tt_assert(again.nreported == r->nreported && again.left_out == r->left_out &&
-              again.ncomms == r->ncomms && again.nops == r->nops &&
+              again.ncomms == r->ncomms && again.nops == r->nops && again.nlanes == r->nlanes &&
               again.detail.present == r->detail.present);
     for (uint32_t i = 0; i < r->ncomms; i++)
         tt_assert(again.comms[i].hash == r->comms[i].hash &&

@@ -1,4 +1,4 @@
-/* Input of a TCP connection: a handshake, then frames; and the blobs of addresses and keys. No read
+/* Input of a TCP connection: a handshake, then frames; and the blobs of addresses. No read
  * goes outside of them, and accepted data has the properties that the transport relies on: it is
  * written back to the same bytes, no range wraps, and there are only permitted signals. */
 #include <stddef.h>
@@ -59,18 +59,12 @@ static void blobs(const uint8_t *data, size_t bytes)
 {
     struct tt_blob in = { .bytes = (uint16_t)bytes }, out = { 0 };
     struct tt_tcp_address a;
-    struct tt_tcp_key k;
 
     memcpy(in.data, data, bytes < sizeof in.data ? bytes : sizeof in.data);
     if (tt_tcp_address_read(&a, &in)) {
         tt_assert(a.count <= TT_TCP_ENDPOINTS && a.rails <= a.count && a.outside <= a.count);
         tt_tcp_address_write(&a, &out);
         tt_assert(out.bytes == in.bytes && memcmp(out.data, in.data, in.bytes) == 0);
-    }
-    if (tt_tcp_key_read(&k, &in)) {
-        tt_tcp_key_write(&k, &out);
-        tt_assert(out.bytes <= TT_KEY_BYTES && out.bytes == in.bytes &&
-                  memcmp(out.data, in.data, in.bytes) == 0);
     }
 }
 

@@ -11,6 +11,7 @@
 static void check_dumps(const struct tt_dumps *d)
 {
     tt_assert(d->ndumps <= d->nranks && d->ncomplete <= d->ndumps);
+    tt_assert(d->ndumps <= d->nmembers && d->nmembers <= d->nranks);
     for (uint32_t r = 0; r < d->nranks; r++)
         for (uint32_t k = 0; k < d->ranks[r].nops; k++) {
             const struct tt_dumps_op *op = &d->ops[d->ranks[r].ops_first + k];
@@ -92,8 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         tt_dumps_read_text(&d, "fuzz", at, (size_t)(next - at));
         at = next + (next < end);
     }
-    check_dumps(&d);
     if (tt_dumps_index(&d) == TUTTI_OK) {
+        check_dumps(&d);
         diagnose(&d);
         profile(&d);
     }

@@ -165,6 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                  .nranks = NRANKS,
                                  .process = 9,
                                  .address = { .bytes = 4 },
+                                 .settings = "a=b",
                                  .serves = true,
                                  .children_max = 2,
                                  .began_ns = 1,
@@ -178,6 +179,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     if (data[0] % 4 == 2)
         conf.leader = 1;
+    if (data[0] & 8) {
+        conf.refuses = TUTTI_ERR_INVALID;
+        conf.cause = "a cause";
+    }
     if (data[0] % 4 == 3)
         attack_parsers(data + 1, bytes - 1);
     else

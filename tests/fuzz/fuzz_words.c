@@ -1,10 +1,14 @@
 /* Messages of other ranks at the level of communicators: their cards, and words over the control
- * overlay. The first byte selects {a card's rank, card} or many {origin u8, bytes u8, word}.
+ * overlay. The first byte selects {u8, card} or many {origin u8, bytes u8, word}.
  * Accepted cards are within the range of settings; a word for an existing context ends it with an
  * error, and no other one. */
-#include "comm/comm.c"
+#include "comm/control.h"
+#include "comm/offer.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include "base/log.h"
+#include "base/param.h"
 #include "boot/endpoint.h"
 #include "boot/overlay.h"
 #include "engine/progress.h"
@@ -26,6 +30,8 @@ static struct tt_world *make_world(void)
     tt_assert(w);
     pthread_mutex_init(&w->overlay_lock, NULL);
     pthread_mutex_init(&w->probe_lock, NULL);
+    pthread_mutex_init(&w->cards_lock, NULL);
+    tt_assert(tt_record_store_init(&w->records, NRANKS) == TUTTI_OK);
     tt_liveness_init(&w->probe, calloc(NRANKS, sizeof(struct tt_liveness_rank)), NRANKS);
     w->rank = conf.rank;
     w->nranks = NRANKS;
@@ -47,28 +53,36 @@ static void check_sizes(const struct tt_sizes *s, enum tt_param_id segment, enum
               (int64_t)s->eager_bytes <= tt_params[eager].value_max);
 }
 
+/* Cards are added in the order of ranks, and in a new store if there are all. */
 static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
 {
     static const uint32_t all[] = { 0, 1, 2, 3, 4 };
-    const uint32_t rank = data[0] % NRANKS;
-    struct tt_layout l;
+    static const uint8_t secret[16];
+    const struct tt_layout *l = &w->layout;
+    uint32_t rank;
 
-    if (tt_world_add_card(w, rank, data + 1,
-                          bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
+    if (w->records.n == NRANKS) {
+        tt_record_store_fini(&w->records);
+        tt_assert(tt_record_store_init(&w->records, NRANKS) == TUTTI_OK);
+    }
+    rank = w->records.n;
+    if (tt_world_add_offer(w, rank, data + 1,
+                           bytes - 1 < TT_CARD_BYTES ? bytes - 1 : TT_CARD_BYTES) != TUTTI_OK)
         return;
+    tt_layout_fini(&w->layout);
+    tt_assert(tt_world_complete(w, secret) == TUTTI_OK);
     if (rank == 0) {
         check_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
         check_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     }
     tt_assert(tt_engine_wire_of(w->engine, rank));
     tt_engine_all_local(w->engine, all, NRANKS);
-    tt_assert(w->places[rank].nrails <= TT_RAILS_MAX && tt_layout_derive(&l, w->places, NRANKS));
+    tt_assert(w->places[rank].nrails <= TT_RAILS_MAX);
     for (uint32_t r = 0; r < NRANKS; r++) {
-        tt_assert(tt_layout_host(&l, r) < l.nhosts && tt_layout_rail(&l, r) < TT_RAILS_MAX &&
-                  l.nrails >= 1);
-        tt_assert(tt_layout_rank(&l, tt_layout_host(&l, r), tt_layout_local(&l, r)) == r);
+        tt_assert(tt_layout_host(l, r) < l->nhosts && tt_layout_rail(l, r) < TT_RAILS_MAX &&
+                  l->nrails >= 1);
+        tt_assert(tt_layout_rank(l, tt_layout_host(l, r), tt_layout_local(l, r)) == r);
     }
-    tt_layout_fini(&l);
 }
 
 static void receive_words(struct tt_world *w, const uint8_t *data, size_t bytes)
@@ -92,10 +106,10 @@ static void receive_words(struct tt_world *w, const uint8_t *data, size_t bytes)
         if (ev.bytes > left)
             ev.bytes = (uint16_t)left;
         tt_read_bytes(&r, ev.data, ev.bytes);
-        handle_frame(w, &ev);
+        tt_control_handle(w, &ev);
         of.rank = ev.origin;
         of.op = ev.data[0];
-        tt_assert(find_silent_rank(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK ||
+        tt_assert(tt_control_find_silent(w, &of, tt_now_ns(), &guilty) != TT_BLAME_RANK ||
                   guilty.silent < NRANKS);
     }
     tt_progress_lock(w->engine);

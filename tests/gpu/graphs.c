@@ -14,15 +14,19 @@ static struct {
     tt_cuda_result (*launch)(exec_t exec, tt_cuda_stream stream);
     tt_cuda_result (*graph_destroy)(graph_t graph);
     tt_cuda_result (*exec_destroy)(exec_t exec);
+    tt_cuda_result (*reset)(int device);
 } driver;
 
 static void load(void)
 {
-    static const char *const names[] = {
-        "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags",
-        "cuGraphExecUpdate_v2",    "cuGraphLaunch",      "cuGraphDestroy",
-        "cuGraphExecDestroy"
-    };
+    static const char *const names[] = { "cuStreamBeginCapture_v2",
+                                         "cuStreamEndCapture",
+                                         "cuGraphInstantiateWithFlags",
+                                         "cuGraphExecUpdate_v2",
+                                         "cuGraphLaunch",
+                                         "cuGraphDestroy",
+                                         "cuGraphExecDestroy",
+                                         "cuDevicePrimaryCtxReset_v2" };
     void *library, *function;
 
     if (driver.begin)
@@ -103,11 +107,22 @@ tt_cuda_result exec_update(exec_t exec, graph_t graph)
     return driver.update(exec, graph, info);
 }
 
-void exec_launch(struct world *w, int rank, exec_t exec)
+void exec_launch_on(struct world *w, int rank, exec_t exec, tt_cuda_stream stream)
 {
     enter(w, rank);
-    assert_cuda(driver.launch(exec, w->stream[rank]));
+    assert_cuda(driver.launch(exec, stream));
     leave(w);
+}
+
+void exec_launch(struct world *w, int rank, exec_t exec)
+{
+    exec_launch_on(w, rank, exec, w->stream[rank]);
+}
+
+void device_reset(int device)
+{
+    load();
+    assert_cuda(driver.reset(device));
 }
 
 exec_t capture_end_exec(struct world *w, int rank)

@@ -19,8 +19,11 @@ exec_t graph_instantiate(struct world *w, int rank, graph_t graph);
 void graph_destroy(graph_t graph);
 void exec_destroy(exec_t exec);
 tt_cuda_result exec_update(exec_t exec, graph_t graph);
-/* Launches on the rank's stream. */
+/* Launches on the rank's stream, or on another one. */
 void exec_launch(struct world *w, int rank, exec_t exec);
+void exec_launch_on(struct world *w, int rank, exec_t exec, tt_cuda_stream stream);
+
+void device_reset(int device);
 
 /* Ends a capture and instantiates it; the graph is destroyed. */
 exec_t capture_end_exec(struct world *w, int rank);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/gpu.h"
+
 #define SEED 12345
 
 /* One collective on all ranks of a world. */
@@ -238,32 +240,53 @@ static void all_types_and_operations_give_the_results_of_host_memory(void **stat
 }
 
 /* Chunks of 4096 bytes: 20,000 elements are 20 chunks and more, and sizes around a chunk's end. */
-static void chunks_of_all_sizes_are_put_together(void **state)
+static void check_chunks(int n, bool pulled)
 {
     static const size_t counts[] = { 0, 1, 1023, 1024, 1025, 20000 };
     const tutti_gpu_conf conf = { .chunk_bytes = 4096, .chunks = 3 };
+    struct world w;
 
+    world_open(&w, n, &conf);
+    for (int r = 0; r < n; r++)
+        w.gpu[r]->no_pull = !pulled;
+    for (unsigned kind = 0; kind <= TUTTI_GPU_ALLTOALL; kind++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                const struct scenario s = { .w = &w,
+                                            .kind = kind,
+                                            .type = TUTTI_F32,
+                                            .op = TUTTI_SUM,
+                                            .root = n - 1,
+                                            .count = counts[i],
+                                            .in_place = in_place };
+                const bool must_be_pulled = pulled && n > 1 && counts[i] == 20000 &&
+                                            !is_reduction(kind) &&
+                                            !(kind == TUTTI_GPU_ALLTOALL && in_place);
+                const uint64_t before = atomic_load(&w.gpu[0]->npulled);
+
+                if (!unit_draw())
+                    continue;
+                check(&s);
+                if (counts[i] == 20000)
+                    assert_int_equal(atomic_load(&w.gpu[0]->npulled) - before, must_be_pulled);
+            }
+    world_close(&w);
+}
+
+static void chunks_of_all_sizes_are_put_together(void **state)
+{
     (void)state;
-    for (int n = 1; n <= 3; n++) {
-        struct world w;
+    for (int n = 1; n <= 3; n++)
+        check_chunks(n, false);
+}
 
-        world_open(&w, n, &conf);
-        for (unsigned kind = 0; kind <= TUTTI_GPU_ALLTOALL; kind++)
-            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-                for (int in_place = 0; in_place < 2; in_place++) {
-                    const struct scenario s = { .w = &w,
-                                                .kind = kind,
-                                                .type = TUTTI_F32,
-                                                .op = TUTTI_SUM,
-                                                .root = n - 1,
-                                                .count = counts[i],
-                                                .in_place = in_place };
-
-                    if (unit_draw())
-                        check(&s);
-                }
-        world_close(&w);
-    }
+static void long_collectives_are_copied_between_devices(void **state)
+{
+    (void)state;
+    setenv("TUTTI_GPU_PEER_COPIES", "1", 1);
+    for (int n = 1; n <= 3; n++)
+        check_chunks(n, true);
+    unsetenv("TUTTI_GPU_PEER_COPIES");
 }
 
 static void eight_ranks_are_driven_by_one_thread(void **state)
@@ -287,6 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_types_and_operations_give_the_results_of_host_memory),
         cmocka_unit_test(chunks_of_all_sizes_are_put_together),
+        cmocka_unit_test(long_collectives_are_copied_between_devices),
         cmocka_unit_test(eight_ranks_are_driven_by_one_thread),
     };
 

@@ -86,6 +86,74 @@ static void invalid_values_are_refused(void **state)
     world_close(&w);
 }
 
+/* Sizes that wrap: the last byte would be that of another part of the same allocation. */
+/* Collectives with one block per rank, and puts. */
+static void refuse_blocks(tutti_gpu *gpu, char *mem, size_t n, tutti_dtype type, void *stream)
+{
+    assert_status(tutti_gpu_reduce(mem, mem, n, type, TUTTI_SUM, 0, gpu, stream),
+                  TUTTI_ERR_INVALID);
+    assert_says("address space");
+    assert_status(tutti_gpu_reduce_scatter(mem, mem, n, type, TUTTI_SUM, gpu, stream),
+                  TUTTI_ERR_INVALID);
+    assert_says("address space");
+    assert_status(tutti_gpu_allgather(mem, mem, n, type, gpu, stream), TUTTI_ERR_INVALID);
+    assert_says("address space");
+    assert_status(tutti_gpu_gather(mem, mem, n, type, 0, gpu, stream), TUTTI_ERR_INVALID);
+    assert_says("address space");
+    assert_status(tutti_gpu_scatter(mem, mem, n, type, 0, gpu, stream), TUTTI_ERR_INVALID);
+    assert_says("address space");
+    assert_status(tutti_gpu_alltoall(mem, mem, n, type, gpu, stream), TUTTI_ERR_INVALID);
+    assert_says("address space");
+}
+
+static void wrapping_sizes_are_refused(void **state)
+{
+    const size_t wraps[] = { SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2 + 1, (size_t)1 << 60 };
+    const size_t one[1] = { 1 }, zero[1] = { 0 };
+    struct world w;
+    void *out = NULL;
+    char *mem;
+
+    (void)state;
+    world_open(&w, 1, NULL);
+    mem = (char *)world_alloc(&w, 0, 256, 1) + 128;
+    for (size_t i = 0; i < sizeof wraps / sizeof *wraps; i++) {
+        const size_t n[1] = { wraps[i] };
+        tutti_gpu *gpu = w.gpu[0];
+        tutti_gpu_op op = { .size = sizeof op, .kind = TUTTI_GPU_BARRIER, .gpu = gpu };
+
+        for (int type = TUTTI_U8; type <= TUTTI_F64; type += TUTTI_F64 - TUTTI_U8) {
+            assert_status(
+                tutti_gpu_allreduce(mem, mem, n[0], (tutti_dtype)type, TUTTI_SUM, gpu, w.stream[0]),
+                TUTTI_ERR_INVALID);
+            assert_says("address space");
+            assert_status(
+                tutti_gpu_broadcast(mem, mem, n[0], (tutti_dtype)type, 0, gpu, w.stream[0]),
+                TUTTI_ERR_INVALID);
+            assert_status(tutti_gpu_send(mem, n[0], (tutti_dtype)type, 0, gpu, w.stream[0]),
+                          TUTTI_ERR_INVALID);
+            assert_says("address space");
+            assert_status(tutti_gpu_recv(mem, n[0], (tutti_dtype)type, 0, gpu, w.stream[0]),
+                          TUTTI_ERR_INVALID);
+            assert_status(tutti_gpu_alltoallv(mem, n, zero, mem, n, zero, (tutti_dtype)type, gpu,
+                                              w.stream[0]),
+                          TUTTI_ERR_INVALID);
+            assert_says("send_counts[0]");
+            assert_status(tutti_gpu_alltoallv(mem, one, zero, mem, one, n, (tutti_dtype)type, gpu,
+                                              w.stream[0]),
+                          TUTTI_ERR_INVALID);
+            assert_says("recv_counts[0] = 1 at displacement");
+            refuse_blocks(gpu, mem, n[0], (tutti_dtype)type, w.stream[0]);
+        }
+        assert_status(tutti_gpu_group(&op, wraps[i]), TUTTI_ERR_INVALID);
+        assert_true(tutti_gpu_mem_alloc(wraps[i], &out) != TUTTI_OK);
+        assert_null(out);
+    }
+    assert_ok(tutti_gpu_status(w.gpu[0]));
+    world_free(&w, 0, mem - 128);
+    world_close(&w);
+}
+
 /* A group with one bad operation starts none of them. */
 static void a_group_is_checked_before_it_starts(void **state)
 {
@@ -120,6 +188,74 @@ static void a_group_is_checked_before_it_starts(void **state)
         assert_int_equal(got[0], 2);
         world_free(&w, r, mem[r]);
     }
+    world_close(&w);
+}
+
+/* Each field of the option structs that has a range: the message names the field and its value. */
+static void options_out_of_range_are_named(void **state)
+{
+    static const struct {
+        tutti_gpu_conf conf;
+        const char *says;
+    } confs[] = {
+        { { .has_device = 2 }, "conf.has_device is 2" },
+        { { .has_device = -1 }, "conf.has_device is -1" },
+        { { .has_device = 1, .device = -1 }, "conf.device is -1" },
+        { { .chunk_bytes = 4095 }, "conf.chunk_bytes is 4095" },
+        { { .chunk_bytes = (1u << 30) + 1 }, "conf.chunk_bytes is 1073741825" },
+        { { .chunk_bytes = UINT64_MAX }, "conf.chunk_bytes is 18446744073709551615" },
+        { { .chunks = 65 }, "conf.chunks is 65" },
+        { { .chunks = -1 }, "conf.chunks is -1" },
+    };
+    static const struct {
+        tutti_gpu_kind kind;
+        tutti_dtype type;
+        tutti_redop op;
+        int root;
+        uint64_t divisor;
+        const char *algo, *says;
+    } ops[] = {
+        { .kind = TUTTI_GPU_KIND_COUNT, .says = "op.kind is 13" },
+        { .kind = (tutti_gpu_kind)-1, .says = "op.kind is -1" },
+        { .type = TUTTI_DTYPE_COUNT, .says = "type is 14" },
+        { .type = (tutti_dtype)-1, .says = "type is -1" },
+        { .op = TUTTI_REDOP_COUNT, .says = "op is 9" },
+        { .op = (tutti_redop)-1, .says = "op is -1" },
+        { .kind = TUTTI_GPU_BROADCAST, .root = 1, .says = "root 1" },
+        { .kind = TUTTI_GPU_BROADCAST, .root = -1, .says = "root -1" },
+        { .kind = TUTTI_GPU_SEND, .root = 1, .says = "peer 1" },
+        { .divisor = 2, .says = "divisor is 2" },
+        { .op = TUTTI_AVG, .divisor = UINT64_MAX, .says = "divisor is 18446744073709551615" },
+    };
+    tutti_gpu *gpu = NULL;
+    struct world w;
+    char *mem;
+
+    (void)state;
+    world_open(&w, 1, NULL);
+    mem = world_alloc(&w, 0, 64, 1);
+    for (size_t i = 0; i < sizeof confs / sizeof *confs; i++) {
+        tutti_gpu_conf conf = confs[i].conf;
+
+        conf.size = sizeof conf;
+        assert_status(tutti_gpu_create(&gpu, w.host[0], &conf), TUTTI_ERR_INVALID);
+        assert_says(confs[i].says);
+        assert_null(gpu);
+    }
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        tutti_gpu_op op = allreduce_in_place(&w, mem, NULL);
+
+        op.kind = ops[i].kind;
+        op.type = ops[i].type ? ops[i].type : TUTTI_U8;
+        op.op = ops[i].op;
+        op.root = ops[i].root;
+        op.divisor = ops[i].divisor;
+        op.algo = ops[i].algo;
+        assert_status(tutti_gpu_group(&op, 1), TUTTI_ERR_INVALID);
+        assert_says(ops[i].says);
+    }
+    assert_ok(tutti_gpu_status(w.gpu[0]));
+    world_free(&w, 0, mem);
     world_close(&w);
 }
 
@@ -231,6 +367,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_memory_is_refused_by_name),
         cmocka_unit_test(invalid_values_are_refused),
+        cmocka_unit_test(wrapping_sizes_are_refused),
+        cmocka_unit_test(options_out_of_range_are_named),
         cmocka_unit_test(a_group_is_checked_before_it_starts),
         cmocka_unit_test(a_device_that_does_not_exist_is_refused),
         cmocka_unit_test(an_abort_releases_the_streams),

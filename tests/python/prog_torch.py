@@ -1,15 +1,17 @@
 """One rank of tests of the c10d backend: every collective over types, shapes, layouts and orders.
 What all ranks give is drawn from seeds, so each rank knows what must come out.
 
-    prog_torch.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
+    prog_torch.py INIT_FILE RANK SIZE [CASE...]       (torch_cases.py)"""
 
 import datetime
-import sys
 import threading
 import time
 
 import torch
 import torch.distributed as dist
+
+import torch_cases
+from torch_cases import RANK, SIZE
 
 REDUCED = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32,
            torch.int64, torch.uint64, torch.float16,
@@ -18,8 +20,6 @@ REDUCED = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torc
 MOVED = REDUCED + [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz,
                    torch.float8_e5m2fnuz]
 SHAPES = [(), (1,), (7,), (3, 5), (0,), (2, 0, 3), (1000,), (129, 513)]
-
-RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
 
 
 def draw(rank, shape, dtype, seed=0, small=True):
@@ -451,9 +451,10 @@ def case_split_group():
 
 
 def case_groups_in_threads():
+    """Threads of each rank create groups that have ranks in common, and start in another order on
+    each rank."""
     if dist.get_debug_level() == dist.DebugLevel.DETAIL:
         return      # PyTorch's wrapper creates groups of Gloo, whose creation in threads blocks
-    """Threads of each rank create groups that have ranks in common, and start in another order on each rank."""
     lists = [[r for r in range(SIZE) if bits >> r & 1] for bits in range(1, 1 << SIZE)]
     failures = []
 
@@ -501,6 +502,36 @@ def case_monitored_barrier():
                 "Rank 0 timed out in monitoredBarrier")
 
 
+def case_monitored_barrier_names_the_missing_ranks():
+    """Only the ranks of `present` call it. Rank 1 must arrive in time: with more of it if need
+    be."""
+    if not hasattr(dist, "gather_single"):      # before PyTorch 2.15 only Gloo has it
+        return
+    for present, wait_all in (([0], True), ([0], False), ([0, 1], True), ([0, 1], False)):
+        missing = [r for r in range(1, SIZE) if r not in present]
+        if not missing:
+            continue
+        named = missing if wait_all else missing[:1]
+        want = (f"[Rank 0]: {'Ranks' if len(named) > 1 else 'Rank'} {', '.join(map(str, named))} "
+                "failed to pass monitoredBarrier in ")
+        for seconds in (0.3, 3, 60):
+            message = [missed(seconds, wait_all) if RANK in present else dist.new_group() and ""]
+            dist.broadcast_object_list(message, 0)
+            if want in message[0]:
+                break
+        assert want in message[0], (want, message)
+
+
+def missed(seconds, wait_all):
+    """The message of a barrier that some ranks do not call."""
+    group = dist.new_group()
+    try:
+        dist.monitored_barrier(group, datetime.timedelta(seconds=seconds), wait_all)
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("the barrier completed without all ranks")
+
+
 def case_timeout():
     group = dist.new_group(timeout=datetime.timedelta(milliseconds=200))
     dist.barrier()
@@ -513,6 +544,64 @@ def case_timeout():
             detail = dist.get_debug_level() == dist.DebugLevel.DETAIL
             assert ("failed to pass monitoredBarrier" if detail
                     else "TIMEOUT: Timed out waiting 200ms: rank 0") in str(error), error
+    dist.barrier()
+
+
+def case_timeout_is_changed():
+    """By set_timeout, and by an extension that the next operation ends."""
+    group = dist.new_group(timeout=datetime.timedelta(seconds=100))
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        return      # PyTorch's wrapper does not pass them on
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(milliseconds=100), group)
+    peer = (RANK + 1) % SIZE
+    refused(lambda: dist.recv(torch.ones(1), peer, group), "Timed out waiting 100ms")
+    if hasattr(group, "_add_ephemeral_timeout"):
+        group = dist.new_group(timeout=datetime.timedelta(milliseconds=100))
+        group._add_ephemeral_timeout(datetime.timedelta(milliseconds=50))
+        refused(lambda: dist.recv(torch.ones(1), peer, group), "Timed out waiting 150ms")
+
+
+def case_abort():
+    """Ends the operations of all ranks in this group, and no others."""
+    group = dist.new_group()
+    if dist.get_debug_level() == dist.DebugLevel.DETAIL:
+        return      # PyTorch's wrapper does not pass it on
+    backend, called = group._get_backend(torch.device("cpu")), []
+    has_hooks = hasattr(backend, "register_abort_hook")
+    if has_hooks:
+        backend.register_abort_hook(7001, lambda: called.append(1))
+        backend.register_abort_hook(7002, lambda: called.append(2))
+        backend.unregister_abort_hook(7002)
+    work = dist.irecv(torch.ones(1), (RANK + 1) % SIZE, group)
+    dist.barrier()
+    if RANK == 0:
+        backend.abort()
+    refused(work.wait, "ABORTED")
+    assert not work.is_success() and "ABORTED" in str(work.exception())
+    while has_hooks and not called:     # by the thread that ends the operation
+        time.sleep(0.001)
+    assert called == [1] * has_hooks, called
+    dist.barrier()
+
+
+def case_work():
+    """What a Work returns besides its result."""
+    tensors = [torch.ones(4), torch.ones(4)]
+    works = [dist.all_reduce(t, async_op=True) for t in tensors]
+    for work in works:
+        work.wait()
+        assert work.is_completed() and work.is_success() and work.exception() is None
+        assert 0 <= work._get_duration() < 1e6
+    assert torch.equal(works[0].result()[0], tensors[0])
+    if dist.get_debug_level() != dist.DebugLevel.DETAIL:
+        first, second = (work._get_sequence_number() for work in works)
+        assert second == first + 1, (first, second)
+        assert not hasattr(works[0], "timeout") or works[0].timeout.total_seconds() == 120
+    sending = dist.isend(torch.ones(1), (RANK + 1) % SIZE, tag=4)
+    work = dist.group.WORLD.recv_anysource([torch.empty(1)], 4)
+    work.wait()
+    assert work._source_rank() == (RANK - 1) % SIZE
+    sending.wait()
     dist.barrier()
 
 
@@ -536,23 +625,12 @@ def case_profiler():
                       ("tutti:send", [[3, 2]]), ("tutti:send", [[3, 2]])], events
 
 
-CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
-
-
 def main():
     # PyTorch before 2.15 has no entry points for backends
     if not hasattr(dist, "gather_single"):
         import tutti.torch      # pylint: disable=unused-import,import-outside-toplevel
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
-                            world_size=SIZE,
-                            timeout=datetime.timedelta(seconds=120))
-    for name in sys.argv[4:] or CASES:
-        CASES[name]()
-        if RANK == 0:
-            print(f"ok: {name}", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-    print(f"rank {RANK} is right", flush=True)
+    torch_cases.init()
+    torch_cases.run(globals())
 
 
 if __name__ == "__main__":

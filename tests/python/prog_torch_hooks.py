@@ -1,6 +1,6 @@
 """One rank of tests of quantized all-reduces: the hook of DDP, options of calls and of groups.
 
-    prog_torch_hooks.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
+    prog_torch_hooks.py INIT_FILE RANK SIZE [CASE...]       (torch_cases.py)"""
 
 import datetime
 import io
@@ -14,7 +14,9 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 import tutti.torch
 from tutti.torch import hooks
 
-RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
+import torch_cases
+from torch_cases import RANK, SIZE
+
 INIT = {"init_method": f"file://{sys.argv[1]}", "rank": RANK, "world_size": SIZE,
         "timeout": datetime.timedelta(seconds=120)}
 
@@ -287,6 +289,11 @@ def case_options_of_every_call():
         tutti.torch.all_to_all_single(t, x, sizes, sizes, algorithm=algorithm)
         assert torch.equal(t, moved)
 
+    moved_parts = [torch.empty(n) for _ in range(SIZE)]
+    for algorithm in (None, "pairwise", "direct"):
+        tutti.torch.all_to_all(moved_parts, list(x.split(n)), algorithm=algorithm)
+        assert torch.equal(torch.cat(moved_parts), moved)
+
     # Error feedback: the mean of many calls is exact.
     errors, gathered, plain = torch.zeros(SIZE * n), torch.zeros(n), torch.empty(n)
     for _ in range(50):
@@ -297,11 +304,49 @@ def case_options_of_every_call():
     assert (gathered - mine).abs().max() < (once - mine).abs().max() / 5
 
 
+def case_options_of_gather_scatter_and_barrier():
+    x, root = torch.full((50,), float(RANK)), SIZE - 1
+    for algorithm in (None, "binomial", "gather_flat"):
+        out = [torch.empty(50) for _ in range(SIZE)] if RANK == root else None
+        tutti.torch.gather(x, out, root, algorithm=algorithm)
+        assert out is None or [int(t[0]) for t in out] == list(range(SIZE))
+        if hasattr(dist, "gather_single") and not is_wrapped():
+            one = torch.empty(SIZE, 50) if RANK == root else None
+            tutti.torch.gather_single(x, one, root, algorithm=algorithm)
+            assert one is None or torch.equal(one, torch.stack(out))
+    parts = [torch.full((50,), float(r)) for r in range(SIZE)] if RANK == root else None
+    for algorithm in (None, "binomial", "scatter_flat"):
+        mine = torch.empty(50)
+        work = tutti.torch.scatter(mine, parts, root, async_op=True, algorithm=algorithm)
+        work.wait()
+        assert torch.equal(mine, x)
+    tutti.torch.barrier(algorithm="dissemination")
+    work = tutti.torch.barrier(None, True, algorithm="dissemination")
+    work.wait()
+    group = dist.new_group()
+    dist.barrier()
+    if RANK == 0 and not is_wrapped():      # with DETAIL a barrier of PyTorch's wrapper comes first
+        raises(dist.DistBackendError, "Timed out waiting 50ms", tutti.torch.barrier, group,
+               timeout=datetime.timedelta(milliseconds=50))
+
+
+def is_wrapped():
+    """Whether PyTorch's wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL is in use."""
+    return dist.get_debug_level() == dist.DebugLevel.DETAIL
+
+
 def case_options_that_a_call_does_not_have():
     x, out = draw(12, 8 * SIZE), torch.empty(8 * SIZE)
     quantized = {"quantization": "minmax8"}
     for text, call, arguments, options in (
             ("ALLTOALL_BASE", tutti.torch.all_to_all_single, (out, x), quantized),
+            ("ALLTOALL", tutti.torch.all_to_all, (list(out.split(8)), list(x.split(8))), quantized),
+            ("BARRIER", tutti.torch.barrier, (), quantized),
+            ("GATHER", tutti.torch.gather, (x, [torch.empty_like(x) for _ in range(SIZE)]
+                                            if RANK == 0 else None, 0), quantized),
+            ("SCATTER", tutti.torch.scatter, (torch.empty(8), list(x.split(8)) if RANK == 0
+                                              else None, 0), quantized),
+            ("nowhere", tutti.torch.barrier, (), {"algorithm": "nowhere"}),
             ("only sum and avg", tutti.torch.reduce, (x, 0, dist.ReduceOp.MAX), quantized),
             ("", tutti.torch.broadcast, (x.to(torch.int32), 0), quantized),
             ("nowhere", tutti.torch.broadcast, (x, 0), {"algorithm": "nowhere"}),
@@ -357,20 +402,11 @@ def case_tune_file():
     dist.init_process_group("tutti", **{**INIT, "init_method": INIT["init_method"] + ".after"})
 
 
-CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
-
-
 def main():
     torch.set_num_threads(1)
     raises(ValueError, "there is no default process group", tutti.torch.empty, 3)
     dist.init_process_group("tutti", **INIT)
-    for name in sys.argv[4:] or CASES:
-        CASES[name]()
-        if RANK == 0:
-            print(f"ok: {name}", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-    print(f"rank {RANK} is right", flush=True)
+    torch_cases.run(globals())
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """One rank of model parallelism on the c10d backend "tutti": pipelines, sequence and context
 parallelism, compiled collectives, asynchronous checkpoints. Each case compares with one process.
 
-    prog_torch_parallel.py INIT_FILE RANK SIZE [CASE...]   prints "ok: CASE", "rank R is right" """
+    prog_torch_parallel.py INIT_FILE RANK SIZE [CASE...]       (torch_cases.py)"""
 
 import copy
-import datetime
 import shutil
-import sys
 import tempfile
 
 import torch
@@ -14,7 +12,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
+import torch_cases
+from torch_cases import RANK, SIZE
+
 WIDTH, BATCH = 8, 8
 
 
@@ -185,20 +185,10 @@ def case_async_checkpoint():
         shutil.rmtree(where[0])
 
 
-CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
-
-
 def main():
     torch.set_num_threads(1)
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
-                            world_size=SIZE, timeout=datetime.timedelta(seconds=200))
-    for name in sys.argv[4:] or CASES:
-        CASES[name]()
-        if RANK == 0:
-            print(f"ok: {name}", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-    print(f"rank {RANK} is right", flush=True)
+    torch_cases.init(200)
+    torch_cases.run(globals())
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
 """One rank of training on the c10d backend: what PyTorch builds on collectives. Each case trains
-with data split over the ranks, and compares with one process that has all of it.
+with data split over the ranks, and compares with one process that has all of it, or with Gloo.
 
-    prog_torch_train.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
+    prog_torch_train.py INIT_FILE RANK SIZE [CASE...]       (torch_cases.py)"""
 
 import contextlib
 import copy
-import datetime
-import sys
 import tempfile
 
 import torch
@@ -14,7 +12,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
+import torch_cases
+from torch_cases import RANK, SIZE
+
 STEPS, BATCH = 4, 6
 
 
@@ -82,7 +82,7 @@ def case_ddp():
 
 
 def case_ddp_hooks():
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
     for hook, rtol in ((default_hooks.allreduce_hook, 1e-4),
                        (default_hooks.fp16_compress_hook, 5e-2),
                        (default_hooks.bf16_compress_hook, 2e-1)):
@@ -90,22 +90,40 @@ def case_ddp_hooks():
         model.register_comm_hook(None, hook)
         train(model, torch.optim.SGD(model.parameters(), lr=0.1), mine())
         check(model.module.state_dict(), reference(), rtol=rtol, atol=rtol)
-    # Its collectives start in callbacks. With find_unused_parameters they could come before or
-    # after that of the reducer, with any backend.
-    model = DDP(nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16)))
-    model.register_comm_hook(powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2),
-                             powerSGD_hook.powerSGD_hook)
-    train(model, torch.optim.SGD(model.parameters(), lr=0.1), mine())
+
+
+def like_gloo(run):
+    """run(group) returns what it has trained in a group: the same as in one of Gloo."""
+    check(run(dist.new_group()), run(dist.new_group(backend="gloo")), rtol=1e-3)
+
+
+def case_power_sgd():
+    """Its collectives start in callbacks. With find_unused_parameters they could come before or
+    after that of the reducer, with any backend."""
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+    def run(group):
+        torch.manual_seed(7)
+        model = DDP(nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16)), process_group=group)
+        state = powerSGD_hook.PowerSGDState(group, start_powerSGD_iter=2)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        train(model, torch.optim.SGD(model.parameters(), lr=0.1), mine())
+        return model.module.state_dict()
+    like_gloo(run)
 
 
 def case_ddp_join():
-    model = DDP(fresh(), find_unused_parameters=False, static_graph=False)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with model.join():
-        for x, y in mine()[:RANK + 1]:
-            optimizer.zero_grad()
-            ((model(x, use=True) - y) ** 2).mean().backward()
-            optimizer.step()
+    """Each rank has another number of batches."""
+    def run(group):
+        model = DDP(fresh(), process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with model.join():
+            for x, y in mine()[:RANK + 1]:
+                optimizer.zero_grad()
+                ((model(x, use=True) - y) ** 2).mean().backward()
+                optimizer.step()
+        return model.module.state_dict()
+    like_gloo(run)
 
 
 def case_fsdp2():
@@ -173,14 +191,17 @@ def case_post_local_sgd():
     from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook
     from torch.distributed.algorithms.model_averaging import averagers
     from torch.distributed.optim import PostLocalSGDOptimizer
-    model = DDP(fresh(), find_unused_parameters=True)
-    state = post_localSGD_hook.PostLocalSGDState(process_group=None,
-                                                 subgroup=dist.new_group(list(range(SIZE))),
-                                                 start_localSGD_iter=1)
-    model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
-    optimizer = PostLocalSGDOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
-                                      averagers.PeriodicModelAverager(period=2, warmup_steps=1))
-    train(model, optimizer, mine())
+
+    def run(group):
+        model = DDP(fresh(), find_unused_parameters=True, process_group=group)
+        state = post_localSGD_hook.PostLocalSGDState(process_group=group, subgroup=group,
+                                                     start_localSGD_iter=1)
+        model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook)
+        average = averagers.PeriodicModelAverager(period=2, warmup_steps=1, process_group=group)
+        optimizer = PostLocalSGDOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), average)
+        train(model, optimizer, mine())
+        return model.module.state_dict()
+    like_gloo(run)
 
 
 def case_functional():
@@ -240,21 +261,10 @@ def case_flight_recorder():
     assert all(e["duration_ms"] is not None and e["duration_ms"] >= 0 for e in done[-4:])
 
 
-CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
-
-
 def main():
     torch.set_num_threads(1)
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
-                            world_size=SIZE,
-                            timeout=datetime.timedelta(seconds=120))
-    for name in sys.argv[4:] or CASES:
-        CASES[name]()
-        if RANK == 0:
-            print(f"ok: {name}", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-    print(f"rank {RANK} is right", flush=True)
+    torch_cases.init()
+    torch_cases.run(globals())
 
 
 if __name__ == "__main__":

@@ -187,7 +187,26 @@ def case_interrupted_calls():
     else:
         late(keys, "async")
         dist.all_reduce(t)
+    interrupted_window(keys)
     print("done", flush=True)
+
+
+def interrupted_window(keys):
+    """The call that was interrupted takes no signal; the Work that was interrupted takes the only
+    one."""
+    window = dist.distributed_c10d._new_window(torch.zeros(3))
+    if RANK == 0:
+        interrupted(lambda: window.wait_signal(1, False))
+        work = window.wait_signal(1, True)
+        interrupted(lambda: work.wait())
+        keys.set("signal", "go")
+        work.wait()
+    else:
+        late(keys, "signal")
+        window.signal(0, False)
+    dist.barrier()
+    window.tensor_deregister()      # refused while a wait for a signal has not ended
+    dist.barrier()
 
 
 globals()["case_" + sys.argv[1]]()

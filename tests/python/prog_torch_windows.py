@@ -1,19 +1,19 @@
 """One rank of tests of windows (new_window of PyTorch 2.15) and of tutti.torch.empty.
 
-    prog_torch_windows.py INIT_FILE RANK SIZE [CASE...]     prints "ok: CASE" for each, and "rank R is right" """
+    prog_torch_windows.py INIT_FILE RANK SIZE [CASE...]       (torch_cases.py)"""
 
 import datetime
 import gc
 import os
-import sys
 import threading
 
 import torch
 import torch.distributed as dist
 
+import torch_cases
 import tutti.torch
+from torch_cases import RANK, SIZE
 
-RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
 SHM = "shm" in os.environ.get("TUTTI_WIRES", "shm")     # ranks can map memory of each other
 DTYPES = [torch.float32, torch.int64, torch.uint8, torch.bfloat16, torch.complex64,
           torch.float8_e4m3fn, torch.bool]
@@ -129,6 +129,43 @@ def case_threads():
     assert counted == [50, 50]
     dist.barrier()
     window.tensor_deregister()
+
+
+def case_deregister_during_a_wait():
+    """It is refused while a wait_signal has not ended, in whichever thread; and it waits for
+    puts."""
+    window = dist.distributed_c10d._new_window(torch.zeros(3))
+    works = [window.wait_signal(LAST, True) for _ in range(2)]
+    raises(ValueError, "2 calls of wait_signal have not ended", window.tensor_deregister)
+    dist.barrier()
+    window.signal(NEXT, False)
+    window.signal(NEXT, True)
+    for work in works:
+        work.wait()
+    late = window.put(torch.ones(3), NEXT, 0, True)
+    window.tensor_deregister()
+    assert late.wait() and late.is_completed()
+
+    window.tensor_register(torch.zeros(3))
+
+    def waiter():
+        try:
+            for _ in range(100):
+                window.wait_signal(LAST, False)
+        except ValueError as error:
+            assert "the window has no tensor" in str(error), error
+
+    thread = threading.Thread(target=waiter)
+    thread.start()
+    for _ in range(100):
+        window.signal(NEXT, False)
+    while True:
+        try:
+            window.tensor_deregister()
+            break
+        except ValueError as error:
+            assert "1 calls of wait_signal have not ended" in str(error), error
+    thread.join()
 
 
 def case_map():
@@ -279,21 +316,10 @@ def case_groups():
     dist.barrier()
 
 
-CASES = {name[5:]: case for name, case in list(globals().items()) if name.startswith("case_")}
-
-
 def main():
     torch.set_num_threads(1)
-    dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
-                            world_size=SIZE,
-                            timeout=datetime.timedelta(seconds=120))
-    for name in sys.argv[4:] or CASES:
-        CASES[name]()
-        if RANK == 0:
-            print(f"ok: {name}", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
-    print(f"rank {RANK} is right", flush=True)
+    torch_cases.init()
+    torch_cases.run(globals())
 
 
 if __name__ == "__main__":

@@ -55,6 +55,8 @@ static void check_sizes(const struct room *room, struct copy_case c, struct tt_p
     }
     for (size_t i = 0; i < sizeof large / sizeof large[0]; i++)
         for (size_t shift = 0; shift < 64; shift++) {
+            if (!unit_has_turn(shift, 4))
+                continue;
             c.bytes = large[i];
             c.dst_shift = shift;
             c.dst2_shift = tt_prng_below(p, 64);

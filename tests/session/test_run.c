@@ -1748,7 +1748,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_epoch(g->run, 9, 0, 0, 0, &view) == TUTTI_ERR_INVALID &&
           error_contains("0x9 contain unknown bits 0x8"));
     CHECK(tutti_run_epoch(g->run, 0, 3, 2, 0, &view) == TUTTI_ERR_INVALID &&
-          error_contains("least (3) is larger than most (2)"));
+          error_contains("least (3 members) exceeds most (2)"));
     op.coll = (tutti_coll)99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
           error_contains("op.coll is 99"));

@@ -394,7 +394,7 @@ static void invalid_addresses_and_transports_are_reported(void **state)
         { { .wires = "shm,smoke" },
           "unknown transport \"smoke\" in the list \"shm,smoke\" (TUTTI_WIRES and conf.wires "
           "accept: shm, " },
-        { { .interfaces = "no0" }, "no network interface that matches \"no0\"" },
+        { { .interfaces = "no0" }, "no interface that matches \"no0\" is up and has an address" },
     };
     struct party p;
     tutti_run *run;

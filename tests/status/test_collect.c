@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "boot/flood.h"
 #include "status/collect.h"
@@ -417,6 +418,56 @@ static void a_lost_child_is_not_awaited(void **state)
     sim_destroy(s);
 }
 
+static uint32_t count_open(const struct tt_collect *c)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < TT_COLLECT_MAX; i++)
+        n += c->open[i] != NULL;
+    return n;
+}
+
+/* A query arrives from a neighbour, as send_query writes it. */
+static void receive_query(struct sim *s, uint32_t rank, uint32_t root, uint64_t number)
+{
+    uint32_t peers[TT_FLOOD_LINKS_MAX];
+    uint8_t frame[64];
+    struct tt_writer w;
+
+    tt_flood_neighbours(rank, s->nranks, peers);
+    tt_writer_init(&w, frame, sizeof frame);
+    tt_write_u8(&w, 1);
+    tt_write_u32(&w, root);
+    tt_write_u64(&w, number);
+    tt_write_u8(&w, TT_COLLECT_ALL);
+    tt_write_u32(&w, 0);        /* target */
+    tt_write_u32(&w, 2000);     /* ack_ms, step_ms, left_ms */
+    tt_write_u32(&w, 100);
+    tt_write_u32(&w, 8000);
+    assert_true(tt_collect_receive(&s->nodes[rank].machine, peers[0], frame, tt_writer_bytes(&w),
+                                   s->w.now_ns));
+}
+
+/* Each root has one collection at a time. Those that it has given up, e.g. on a busy host, take no
+ * place, so later queries are not refused. */
+static void a_newer_query_replaces_older_ones_of_its_root(void **state)
+{
+    const uint32_t rank = 5;
+    struct sim *s = sim_create(16, 64, 0);
+    struct tt_collect *c = &s->nodes[rank].machine;
+
+    (void)state;
+    for (uint64_t number = 1; number <= 3 * TT_COLLECT_MAX; number++) {
+        receive_query(s, rank, 9, number);
+        assert_int_equal(count_open(c), 1);
+    }
+    receive_query(s, rank, 10, 1);
+    assert_int_equal(count_open(c), 2);
+    receive_query(s, rank, 9, 1);       /* a late one */
+    assert_int_equal(count_open(c), 2);
+    sim_destroy(s);
+}
+
 /* The whole job in one communicator, and in groups of eight: more of them than a report has room
  * for. One rank of the job never called, one is stopped. */
 static void big_jobs_are_collected_in_time_and_memory(void **state)
@@ -478,6 +529,7 @@ int main(void)
         cmocka_unit_test(too_many_roots_get_incomplete_reports),
         cmocka_unit_test(one_rank_is_queried_in_depth),
         cmocka_unit_test(a_lost_child_is_not_awaited),
+        cmocka_unit_test(a_newer_query_replaces_older_ones_of_its_root),
         cmocka_unit_test(big_jobs_are_collected_in_time_and_memory),
         cmocka_unit_test(invalid_frames_are_refused),
     };

@@ -1,10 +1,11 @@
-"""Runs a script under a sanitizer, which is slow: one in IN of its unittest cases, other ones in
-each turn.
+"""Runs a script with one in IN of its unittest cases, other ones in each turn.
 
-    turns.py IN SCRIPT
+    turns.py IN SCRIPT          under a sanitizer, which is slow
+    turns.py share SCRIPT       otherwise: IN is 2 with TUTTI_TEST_SHARE=2 or more, as in `make
+                                test`, and 1 without it, as in `make test-long`
 
 TUTTI_TEST_TURN, a number (default: 0), selects the cases. IN turns cover all cases, as for programs
-(unit_has_turn in unit.h)."""
+(unit_has_turn in unit.h). With "share", a class with one case runs in each turn."""
 
 import os
 import runpy
@@ -13,7 +14,8 @@ import unittest
 from pathlib import Path
 from zlib import crc32
 
-EVERY = int(sys.argv[1])
+BY_SHARE = sys.argv[1] == "share"
+EVERY = min(2, int(os.environ.get("TUTTI_TEST_SHARE", "1"))) if BY_SHARE else int(sys.argv[1])
 TURN = int(os.environ.get("TUTTI_TEST_TURN", "0"))
 all_names = unittest.defaultTestLoader.getTestCaseNames
 had = left = 0      # number of cases: in all turns, and in this one
@@ -24,6 +26,8 @@ def names_of_turn(case):
     # so that different classes of one case get different turns
     first = crc32(case.__name__.encode()) + TURN
     names = all_names(case)
+    if BY_SHARE and len(names) == 1:
+        first = 0
     of_turn = [name for i, name in enumerate(names, first) if i % EVERY == 0]
     had += len(names)
     left += len(of_turn)

@@ -28,7 +28,7 @@ bool unit_part(uint64_t n);
 /* Returns TUTTI_TEST_TURN, or 0: for tests that draw their cases from their own seeds. */
 uint64_t unit_turn(void);
 /* Returns N if one in N cases is run: UNIT_SHARE under a sanitizer, else TUTTI_TEST_SHARE, or 1
- * without it. `make test` sets 4; `make test-long` runs all cases of each test that has shares. The
+ * without it. `make test` sets 6; `make test-long` runs all cases of each test that has shares. The
  * turn (TUTTI_TEST_TURN, a number) selects the cases; N turns cover all of them. .ci/run uses
  * another turn for each commit, and prints it. */
 uint32_t unit_share(void);

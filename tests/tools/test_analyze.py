@@ -146,6 +146,16 @@ class Analyze(unittest.TestCase):
         )
         self.assertTrue(all(len(line) <= 100 for line in done.stdout.split("\n\n")[0].splitlines()))
 
+    def test_dumps_of_peers_show_which_has_started(self):
+        for rank, reason in enumerate(("data", "start", "data")):
+            self.write(rank, text(head(rank), comm(), hung(1, 0, (rank + 3) % 4, reason)))
+        self.write(3, text(head(3), comm()))
+        table = self.run_tool(self.folder).stdout
+        self.assertRegex(table, r"(?m)^ +0  node-0 .* 3 \(start\)$")    # it has not called
+        self.assertRegex(table, r"(?m)^ +1  node-1 .* 0 \(data\)$")     # its messages were lost
+        (self.folder / "tutti-trace.9f3c.3.jsonl").unlink()
+        self.assertRegex(self.run_tool(self.folder).stdout, r"(?m)^ +0  node-0 .* 3 \(data\)$")
+
     def test_missing_dump_names_no_rank_without_a_report(self):
         self.three_wait()
         got = self.found(status=4)

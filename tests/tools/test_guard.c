@@ -7,6 +7,7 @@
 
 static int fake_open(void);
 #define open(...) fake_open()
+#include "../tools/own_path.c"
 #include "../tools/run/run_child.c"
 #undef open
 

@@ -4,6 +4,7 @@ others."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -283,23 +284,78 @@ class Progress(unittest.TestCase):
         self.assertNotIn("2 of 2", table)
 
 
+def numbers_of_refusal(test, done):
+    """Needed by all ranks; buffers and memory of the library of each rank; available."""
+    found = re.search(r"out of memory: 2 ranks on this host need (\d+) bytes \(each rank (\d+) "
+                      r"for buffers and (\d+) for the library\), and (\d+) are available",
+                      done.stderr)
+    test.assertTrue(found, done.stderr)
+    needed, buffers, own, available = map(int, found.groups())
+    test.assertEqual(needed, 2 * (buffers + own))
+    test.assertLess(available, needed)
+    return needed, buffers, own, available
+
+
+def peak_bytes(*args):
+    """The peak memory of a rank, and the announced bytes of a rank."""
+    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(
+            [TUTTI, "perf", *map(str, args)], env={**clean_environment(), "TUTTI_LOG": "info"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log) as process:
+        _, status, usage = os.wait4(process.pid, 0)     # with its ranks
+        process.returncode = os.waitstatus_to_exitcode(status)
+        log.seek(0)
+        text = log.read()
+    found = re.search(r"memory of a rank: (\d+) bytes of buffers, at most (\d+) of the library",
+                      text)
+    assert process.returncode == 0 and found, text
+    return usage.ru_maxrss * 1024, int(found[1]) + int(found[2])
+
+
 class Memory(unittest.TestCase):
     def test_oversized_buffers_are_refused_with_numbers(self):
-        needed = 2 * 2 * 2**40      # two buffers in each of two ranks
         for memory in ("malloc", "mem_alloc"):
             done = perf("allreduce", "-n", "2", "--min", "1024G", "--max", "1024G", "--mem", memory)
             self.assertNotEqual(done.returncode, 0)
-            self.assertRegex(done.stderr, f"out of memory: the buffers of 2 ranks on this host "
-                                          f"need {needed} bytes, "
-                                          r"and \d+ are available")
+            self.assertEqual(numbers_of_refusal(self, done)[1], 2 * 2**40)      # two buffers
             self.assertNotIn("SIGKILL", done.stderr)
 
     def test_oversized_exchanges_are_refused_with_numbers(self):
         for size in ("64G", "1024G"):
             done = perf("a2av", "-n", "2", "--bytes", size)
             self.assertNotEqual(done.returncode, 0)
-            self.assertRegex(done.stderr, r"out of memory: the buffers of 2 ranks on this host "
-                                          r"need \d+ bytes, and \d+ are")
+            numbers_of_refusal(self, done)
+
+    def test_refusal_includes_memory_of_the_library(self):
+        """Copies of the input, packed values, and the work buffer of a named algorithm."""
+        gib = 2**30
+        size = 1024 * gib
+        plain = self.refused_own("allreduce", "--op", "sum")
+        self.assertGreater(plain, 16 * 2**20)       # regions for received data
+        self.assertLess(plain, gib)
+        self.assertEqual(self.refused_own("allreduce", "--op", "premul_sum") - plain, size)
+        packed = self.refused_own("allreduce", "--quant", "minmax8") - plain
+        self.assertGreater(packed, 2 * size // 4)   # src and dst, a byte for each f32
+        self.assertLess(packed, 2 * size // 4 * 1.05)
+        self.assertGreaterEqual(self.refused_own("alltoall", "--algo", "bruck") - plain, size // 2)
+
+    def refused_own(self, *args):
+        done = perf(*args, "-n", "2", "--min", "1024G", "--max", "1024G")
+        self.assertNotEqual(done.returncode, 0)
+        return numbers_of_refusal(self, done)[2]
+
+    @unittest.skipIf("sanitize" in os.environ.get("CFLAGS", ""), "sanitizers use more memory")
+    def test_memory_is_at_most_what_is_announced(self):
+        """The peak of a rank, less that of a run without buffers."""
+        idle = peak_bytes("barrier", "-n", 4, "--iters", 1)[0]
+        for args in (("allreduce", "--wire", "tcp"), ("alltoall", "--wire", "tcp"),
+                     ("allreduce", "--op", "premul_sum"), ("allreduce", "--quant", "minmax8"),
+                     ("alltoall", "--algo", "bruck", "--wire", "tcp"),
+                     ("reduce", "--algo", "binomial")):
+            peak, announced = peak_bytes(*args, "-n", 4, "--min", "32M", "--max", "32M", "--iters",
+                                         2)
+            with self.subTest(args=args, peak=peak, idle=idle, announced=announced):
+                self.assertGreater(peak - idle, 2 * 32 * 2**20 * 0.9)
+                self.assertLess(peak - idle, announced)
 
 
 class ExitStatus(unittest.TestCase):

@@ -328,6 +328,37 @@ class Profile(unittest.TestCase):
             },
         )
 
+    def test_flight_recorder_lists_only_communicators_with_collectives(self):
+        unused = {"comm": "2f00c2", "name": "unused", "members": "0-1048575"}
+        sent = {"comm": "3f00c2", "name": "sent", "members": "0-1048575"}
+        message = op(2, 0, comm="3f00c2", kind="send", peer=1, tag=5)
+        self.write(0, head(0, 1 << 20), comm(2), unused, sent, op(1, 0), message)
+        got = pickle.loads((self.torchfr() / "tutti_0").read_bytes())
+        self.assertEqual(list(got["pg_config"]), ["1f00c2"])
+        self.assertLess((self.folder / "fr" / "tutti_0").stat().st_size, 2000)
+
+    def test_flight_recorder_has_a_bound(self):
+        lines = [head(0, 1 << 20)]
+        for i in range(129):
+            lines.append({"comm": f"{i + 1:x}", "name": "hostile", "members": "0-1048575"})
+            lines.append(op(i, 0, comm=f"{i + 1:x}"))
+        self.write(0, *lines)
+        done = self.run_tool("--torchfr", self.folder / "fr", self.folder)
+        self.assertEqual(done.returncode, 1)
+        expected = f"the lists of members have {129 << 20} entries, at most {128 << 20}"
+        self.assertIn(expected, done.stderr)
+        self.assertFalse((self.folder / "fr").exists())
+
+    def test_times_beyond_64_bits_are_clamped(self):
+        far = 2**62
+        for rank in range(2):
+            times = {"called": rank + 2 - far, "started": far - 2, "ended": far - 1}
+            lines = [op(i, i, **times) for i in range(12)]
+            self.write(rank, head(rank, 2, host="a"), comm(2), *lines)
+        (row,) = self.profiled()["rows"]
+        self.assertEqual(row["total_ns"], 2**63 - 1)
+        self.assertEqual(row["queued_ns"], 2**63 - 1)
+
     def test_flight_recorder_begins_with_the_same_collective_on_all_ranks(self):
         for rank in range(2):
             self.write(rank, head(rank, 2), comm(2), *(op(i, i) for i in range(3 * rank, 8)))
@@ -357,6 +388,37 @@ class Profile(unittest.TestCase):
         self.assertIn("Not all ranks joining collective, sequence number: 1", messages)
         self.assertIn("missing ranks: {3}", messages)
         self.assertEqual(found[0], ("c10d:all_reduce", 0, True))
+
+    def test_stages_of_a_real_job(self):
+        environment = {**os.environ, "TUTTI_TRACE_DIR": str(self.folder)}
+        for wires in ("shm", "tcp"):
+            command = [TUTTI, "run", "-n", "4", "--wires", wires, PROGRAM, "20", "0", "65536"]
+            subprocess.run(command, env=environment, check=True, timeout=TIMEOUT_S)
+            rows = {(r["name"], r["kind"], r["bytes_from"]): r for r in self.profiled()["rows"]}
+            row = rows["world", "allreduce", 262144]
+            stages = row["stages"]
+            self.assertEqual(stages.pop("calls"), row["calls"])
+            self.assertAlmostEqual(sum(stages.values()), row["total_ns"], delta=len(stages))
+            self.assertLessEqual(stages["waited_ns"], row["waited_ns"])
+            for part in ("send_ns", "reduce_ns", "wire_ns"):
+                self.assertGreater(stages[part], 0, part)
+            self.assertEqual(rows["low", "allgather", 262144]["stages"]["reduce_ns"], 0)
+            table = self.run_tool(self.folder).stdout
+            self.assertRegex(table, r"(?m)^world +allreduce +\S+ +256 KiB +80( +\d+\.\d){8}$")
+            slices = [e["args"] for e in self.traced() if e["name"] == "allreduce"]
+            long = [args for args in slices if args["bytes"] == 262144]
+            self.assertTrue(all("queued_us" in args and "wire_us" in args for args in long))
+            for dump in list(self.folder.glob("*.jsonl")):
+                dump.unlink()
+
+    def test_short_repeated_operations_have_no_stages(self):
+        environment = {**os.environ, "TUTTI_TRACE_DIR": str(self.folder)}
+        command = [TUTTI, "run", "-n", "4", PROGRAM, "20", "0", "2"]
+        subprocess.run(command, env=environment, check=True, timeout=TIMEOUT_S)
+        rows = {(r["name"], r["kind"], r["bytes_from"]): r for r in self.profiled()["rows"]}
+        row = rows["world", "allreduce", 8]
+        self.assertGreaterEqual(row["calls"], 80)
+        self.assertIsNone(row["stages"])
 
     def test_errors_and_usage(self):
         empty = self.run_tool(self.folder)

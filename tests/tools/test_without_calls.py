@@ -145,6 +145,16 @@ class Limits(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"RLIMIT_FSIZE is \d+ bytes \(raise it with ulimit -f\)")
 
+    def test_file_size_limit_of_the_rendezvous_file_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "id"
+            done = run("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", HELLO, TUTTI_RANK="0",
+                       TUTTI_SIZE="2", TUTTI_RENDEZVOUS=f"file://{file}", TUTTI_TIMEOUT_MS="60000")
+            self.assertEqual(list(Path(folder).iterdir()), [])
+        self.assertGreater(done.returncode, 0)      # no signal
+        self.assertRegex(done.stderr, rf"cannot write \d+ bytes to {file}: RLIMIT_FSIZE is 0 bytes "
+                                      r"\(raise it with ulimit -f\)")
+
     def test_exhausted_ports_name_the_range(self):
         script = ('ip link set lo up && echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range '
                   '|| exit 77; exec "$@"')

@@ -1,5 +1,6 @@
 /* Dumps of the trace: contents, and files that cannot be written. */
 #include <json-c/json.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,6 +159,21 @@ static void a_file_that_cannot_be_written_is_an_error(void **state)
     assert_int_equal(tutti_trace_dump(path, NULL), TUTTI_ERR_SYSTEM);
 }
 
+static void a_file_is_not_writable_by_others(void **state)
+{
+    const mode_t mask = umask(0);
+    char path[300];
+    struct stat st;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", path_of("mode.jsonl"));
+    assert_int_equal(tutti_trace_dump(path, NULL), TUTTI_OK);
+    umask(mask);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0644);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* A file system of 64 KiB is too small for the dump: the old file stays, and no part of a new
  * one. */
 static void a_full_disk_leaves_the_old_file(void **state)
@@ -218,6 +234,25 @@ static void a_storm_of_failures_writes_one_dump(void **state)
     assert_int_equal(tutti_trace_dump(NULL, NULL), TUTTI_OK);
     assert_true(exists(path));
     assert_int_equal(unlink(path), 0);
+}
+
+/* The last test: /bin/sh cannot be executed in the mount namespace of this thread, and of threads
+ * that it starts. */
+static void without_a_shell_a_thread_stores_the_dump(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("/dev/null", "/bin/sh", NULL, MS_BIND, NULL) != 0)
+        skip();
+    assert_int_equal(access("/bin/sh", X_OK), -1);
+    assert_int_equal(tutti_trace_dump(path_of("whole.jsonl"), NULL), TUTTI_OK);
+    assert_int_equal(stat(path_of("whole.jsonl"), &st), 0);
+    assert_true(st.st_size > 1000);
+    assert_int_equal(tutti_trace_dump(path_of("pipe"), NULL), TUTTI_ERR_INVALID);
+    assert_int_equal(tutti_trace_dump("/nonexistent-folder/x.jsonl", NULL), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "No such file or directory"));
 }
 
 struct seen {
@@ -337,10 +372,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dump_contains_what_was_recorded),
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error),
+        cmocka_unit_test(a_file_is_not_writable_by_others),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
         cmocka_unit_test(a_snapshot_shows_the_records_of_the_process),
         cmocka_unit_test(subscribers_receive_begins_and_ends),
         cmocka_unit_test(a_storm_of_failures_writes_one_dump),
+        cmocka_unit_test(without_a_shell_a_thread_stores_the_dump),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -41,7 +41,7 @@ static uint64_t record(struct tt_oplog_ring *r, struct tt_oplog_writer *w, uint3
 {
     const struct tt_oplog_call c = call_of(thread, i);
 
-    return tt_oplog_ring_begin(r, w, &c, 0, (uint16_t)i);
+    return tt_oplog_ring_begin(r, w, &c, tt_tick_now(), (uint16_t)i);
 }
 
 static void newest_records_are_kept_in_order(void **state)

@@ -1152,6 +1152,85 @@ static void memory_of_links_is_counted(void **state)
     nodes_run(*state, 3, memory_role);
 }
 
+/* Sums of the counters of the lanes to a peer. */
+struct lane_sums {
+    uint32_t peer, nup, nposted;
+    struct tt_wire_lane all;
+};
+
+static void sum_lane(void *arg, const struct tt_wire_lane *l)
+{
+    struct lane_sums *s = arg;
+
+    if (l->peer != s->peer)
+        return;
+    s->nup += l->is_up;
+    s->nposted += l->posted;
+    s->all.posts += l->posts;
+    s->all.completions += l->completions;
+    s->all.posted_bytes += l->posted_bytes;
+    s->all.completed_bytes += l->completed_bytes;
+    s->all.outstanding += l->outstanding;
+    s->all.outstanding_bytes += l->outstanding_bytes;
+    s->all.last_post_ns |= l->last_post_ns;
+}
+
+/* next: as tt_wire_ops.lanes. */
+static struct lane_sums lanes_to(const struct node *n, uint32_t peer, bool next)
+{
+    struct lane_sums s = { .peer = peer };
+
+    n->ops->lanes(n->w, next, sum_lane, &s);
+    return s;
+}
+
+/* Rank 0 puts to rank 1: the lanes count the puts and their bytes, of which nothing is outstanding
+ * in the end, and nothing at rank 2. */
+static void lanes_role(struct node *n)
+{
+    enum { COUNT = 20 };
+    const uint64_t bytes = 100 * KIB;
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+
+    node_open(n);
+    node_connect_all(n);
+    mine = region_shared(n, COUNT * bytes);
+    if (n->rank == 0 && n->ops->lanes) {      /* optional */
+        const struct lane_sums before = lanes_to(n, 1, true), other = lanes_to(n, 2, true);
+        struct lane_sums s;
+
+        CHECK(n, before.nup >= 1 && other.nup >= 1);
+        theirs = node_import(n, 1, 0);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            struct tt_desc d = node_put(&theirs, i * bytes, (uint8_t *)mine->mem, bytes);
+
+            d.flags = TT_DESC_REMOTE;
+            d.cookie = i;
+            node_post(n, &d);
+        }
+        UNTIL(n, n->nremote == COUNT);
+        UNTIL(n, (s = lanes_to(n, 1, true)).all.outstanding == 0 || s.all.last_post_ns);
+        CHECK(n, s.all.posts >= before.all.posts + COUNT);
+        CHECK(n, s.all.posted_bytes >= before.all.posted_bytes + COUNT * bytes);
+        CHECK(n, s.all.outstanding_bytes == 0 || s.all.last_post_ns);
+        CHECK(n, s.all.completions == s.all.posts || s.all.last_post_ns);
+        node_post_signal(n, 1, 0, TT_SIGNAL_SET, 1);
+        for (int i = 0; i < 3; i++) {           /* only the last one ends the interval */
+            s = lanes_to(n, 1, i == 2);
+            CHECK(n, s.all.last_post_ns || s.nposted >= 1);
+        }
+        CHECK(n, s.all.last_post_ns || lanes_to(n, 1, false).nposted == 0);
+        CHECK(n, lanes_to(n, 2, false).all.posted_bytes < before.all.posted_bytes + bytes);
+    }
+    node_barrier(n);
+}
+
+static void posts_of_lanes_are_counted(void **state)
+{
+    nodes_run(*state, 3, lanes_role);
+}
+
 /* Rank 1 is killed while rank 0 streams to it; rank 0 is notified within a second, once, and
  * continues with rank 2. */
 static void death_role(struct node *n)
@@ -1417,6 +1496,7 @@ static const struct {
     PROPERTY(invalid_key_is_refused),
     PROPERTY(crossing_connections_give_one_link),
     PROPERTY(memory_of_links_is_counted),
+    PROPERTY(posts_of_lanes_are_counted),
     PROPERTY(death_is_reported_once_and_soon),
     PROPERTY(close_delivers_all_sent_data),
     PROPERTY(put_wakes_a_sleeping_rank),
@@ -1431,6 +1511,7 @@ static void (*const sample[])(void **state) = {
     many_puts_arrive_in_both_directions,
     fenced_signal_follows_earlier_puts,
     dereg_ends_an_arriving_put,
+    posts_of_lanes_are_counted,
     put_wakes_a_sleeping_rank,
 };
 
@@ -1563,6 +1644,16 @@ static bool is_tried(uint64_t i, const char *only)
     return !getenv("TUTTI_TEST_HALVES") || (i + unit_turn()) % 2 == 0;
 }
 
+/* The tested transports: those of the library, or a single one that is linked with this program. */
+#ifdef TUTTI_TEST_WIRE
+extern const struct tt_wire_ops TUTTI_TEST_WIRE;
+static const struct tt_wire_ops *const tested[] = { &TUTTI_TEST_WIRE };
+static const size_t ntested = 1;
+#else
+#define tested tt_wires
+#define ntested tt_nwires
+#endif
+
 int main(void)
 {
     static struct setting settings[NSETTINGS_MAX];
@@ -1574,40 +1665,40 @@ int main(void)
     size_t nsettings = 0, nalways = 0, n = 0;
 
     snprintf(providers, sizeof providers, "%s", of_ofi ? of_ofi : "");
-    for (size_t i = 0; i < tt_nwires; i++) {
-        if (of_ofi && strcmp(tt_wires[i]->name, "ofi") == 0) {
+    for (size_t i = 0; i < ntested; i++) {
+        if (of_ofi && strcmp(tested[i]->name, "ofi") == 0) {
             for (char *p = strtok(providers, " "); p && nsettings + 2 <= NSETTINGS_MAX / 2;
                  p = strtok(NULL, " "))
-                for (uint32_t lanes = 1; lanes <= 4 && ask(is_usable, tt_wires[i], p); lanes += 3)
+                for (uint32_t lanes = 1; lanes <= 4 && ask(is_usable, tested[i], p); lanes += 3)
                     settings[nsettings++] =
-                        (struct setting){ .ops = tt_wires[i], .lanes = lanes, .provider = p };
+                        (struct setting){ .ops = tested[i], .lanes = lanes, .provider = p };
             continue;
         }
-        if (!ask(is_usable, tt_wires[i], NULL))
+        if (!ask(is_usable, tested[i], NULL))
             continue;
-        settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1 };
-        if (strcmp(tt_wires[i]->name, "ofi") == 0)
+        settings[nsettings++] = (struct setting){ .ops = tested[i], .lanes = 1 };
+        if (strcmp(tested[i]->name, "ofi") == 0)
             for (uint32_t k = 0; k <= NSOFTWARE; k++)   /* others, and with 4 lanes: with a
                                                            sanitizer, in turn */
                 if (unit_has_turn(k, NSOFTWARE + 1) &&
-                    (k == NSOFTWARE || ask(is_another, tt_wires[i], providers_of_software[k])))
+                    (k == NSOFTWARE || ask(is_another, tested[i], providers_of_software[k])))
                     settings[nsettings++] = (struct setting){
-                        .ops = tt_wires[i],
+                        .ops = tested[i],
                         .lanes = k == NSOFTWARE ? 4 : 1,
                         .provider = k == NSOFTWARE ? NULL : providers_of_software[k],
                         .sampled = true,
                     };
-        if (strcmp(tt_wires[i]->name, "tcp") == 0)
+        if (strcmp(tested[i]->name, "tcp") == 0)
             for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one, and over 3: with a
                                                    sanitizer, in turn */
                 if (k == 1 || unit_has_turn(k, 2))
-                    settings[nsettings++] = (struct setting){ .ops = tt_wires[i],
+                    settings[nsettings++] = (struct setting){ .ops = tested[i],
                                                               .lanes = k == 2 ? 1 : 3,
                                                               .secure = k > 1 };
-        if (strcmp(tt_wires[i]->name, "verbs") == 0)
-            settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 4 };
-        if (strcmp(tt_wires[i]->name, "shm") == 0 && cma_works(tt_wires[i]))
-            settings[nsettings++] = (struct setting){ .ops = tt_wires[i], .lanes = 1, .cma = true };
+        if (strcmp(tested[i]->name, "verbs") == 0)
+            settings[nsettings++] = (struct setting){ .ops = tested[i], .lanes = 4 };
+        if (strcmp(tested[i]->name, "shm") == 0 && cma_works(tested[i]))
+            settings[nsettings++] = (struct setting){ .ops = tested[i], .lanes = 1, .cma = true };
     }
     for (size_t s = 0; s < nsettings; s++) {
         /* the others are already in turn */

@@ -356,6 +356,28 @@ static void bytes_or_segments_fill_a_lane(void **state)
     assert_int_equal(n, 6);
 }
 
+/* The depth is the largest distance ahead of the oldest missing segment in the interval, which only
+ * a reading for the next interval ends. */
+static void depth_is_the_distance_out_of_order(void **state)
+{
+    struct tt_dqplb_receiver r;
+    uint64_t words[2];
+
+    (void)state;
+    tt_dqplb_receiver_init(&r, 8, 10, words);
+    assert_int_equal(tt_dqplb_received(&r, 0, 10), 0);
+    assert_int_equal(tt_dqplb_depth(&r, true), 0);
+    assert_int_equal(tt_dqplb_received(&r, 1, 12), 0);
+    assert_int_equal(tt_dqplb_received(&r, 1, 15), 0);
+    assert_int_equal(tt_dqplb_received(&r, 0, 13), 0);
+    assert_int_equal(tt_dqplb_depth(&r, false), 4);
+    assert_int_equal(tt_dqplb_depth(&r, true), 4);
+    assert_int_equal(tt_dqplb_received(&r, 0, 14), 0);
+    assert_int_equal(tt_dqplb_received(&r, 0, 11), 0);
+    assert_int_equal(tt_dqplb_depth(&r, true), 3);
+    assert_int_equal(tt_dqplb_depth(&r, false), 0);
+}
+
 /* Invalid words and reports have no effect on the state machines. */
 static void strange_words_and_reports_are_refused(void **state)
 {
@@ -436,6 +458,7 @@ int main(void)
         cmocka_unit_test(limits_grow_with_distance_and_link),
         cmocka_unit_test(limits_leave_space_for_slow_lane),
         cmocka_unit_test(bytes_or_segments_fill_a_lane),
+        cmocka_unit_test(depth_is_the_distance_out_of_order),
         cmocka_unit_test(strange_words_and_reports_are_refused),
         cmocka_unit_test(number_is_reconstructed_across_wrap),
     };

@@ -106,7 +106,7 @@ static void lazy_role(void)
     CHECK(d.pins == (watches() ? 1 : 13) && c.misses == d.pins && c.dynamic == d.pins &&
           c.hits == 13 - d.pins);
     CHECK(c.registered_bytes == (watches() ? BYTES : 0) && c.registrations == (watches() ? 1 : 0));
-    CHECK(c.registered_bytes_most >= BYTES && c.told_bytes == 0);
+    CHECK(c.registered_bytes_most >= BYTES && c.explicit_bytes == 0);
     pipe_device_close(&d);
     CHECK(d.unpins == d.pins);
 }
@@ -424,11 +424,11 @@ static void explicit_role(void)
     tt_registry_put(d.domain, one, true);
     tt_registry_put(d.domain, other, true);
     tt_registry_counts(&c);
-    CHECK(c.dynamic == 0 && c.told_bytes == BYTES && d.unpins == 0);
+    CHECK(c.dynamic == 0 && c.explicit_bytes == BYTES && d.unpins == 0);
     CHECK(tt_registry_remove(mem) && !tt_registry_remove(mem));
     CHECK(d.unpins == d.pins);
     tt_registry_counts(&c);
-    CHECK(c.registered_bytes == 0 && c.told_bytes == 0);
+    CHECK(c.registered_bytes == 0 && c.explicit_bytes == 0);
     pipe_device_close(&d);
 }
 

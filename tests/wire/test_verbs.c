@@ -116,7 +116,7 @@ static void rounds(struct node *n, uint32_t nrounds,
 
 static struct tt_verbs_link *link_to_right(struct node *n)
 {
-    return tt_sparse_get(&tt_verbs_of(n->w)->links, (n->rank + 1) % n->nranks);
+    return tt_sparse_get(&tt_verbs_of(n->w)->base.links, (n->rank + 1) % n->nranks);
 }
 
 /* ---- lanes ---- */
@@ -138,8 +138,8 @@ static void spread_role(struct node *n)
     link = link_to_right(n);
     CHECK(n, link->nlanes == 1 + LANES);
     for (uint32_t i = 0; i < link->nlanes; i++) {
-        CHECK(n, link->lanes[i].segments > 0 || i == 0);
-        CHECK(n, link->lanes[i].incarnation == 1);
+        CHECK(n, link->lanes[i].posts.n > 0 || i == 0);
+        CHECK(n, link->lanes[i].session.incarnation == 1);
         rails[link->lanes[i].rail] = true;
     }
     for (uint32_t i = 0; i < link->verbs->nrails; i++)
@@ -174,7 +174,7 @@ static void broken_role(struct node *n)
 
     rounds(n, 16, break_a_lane);
     for (uint32_t i = 0; i < link_to_right(n)->nlanes; i++)
-        incarnations += link_to_right(n)->lanes[i].incarnation;
+        incarnations += link_to_right(n)->lanes[i].session.incarnation;
     CHECK(n, incarnations > 1 + LANES);     /* some have failed */
 }
 
@@ -207,7 +207,7 @@ static void failed_before_role(struct node *n)
     node_barrier_idle(n);
     if (n->rank == 0)
         tt_verbs_lane_mark(&link->lanes[LANES]);
-    UNTIL(n, link->lanes[LANES].incarnation > 1);
+    UNTIL(n, link->lanes[LANES].session.incarnation > 1);
     UNTIL(n, all_lanes_up(n));
     node_barrier(n);
 }
@@ -260,7 +260,7 @@ struct rows {
     uint32_t doorbells;     /* expected number */
 };
 #define ROWS_MAX 31
-#define SHORT_BYTES (TT_VERBS_SLOT_BYTES - TT_VERBS_RECORD_BYTES)   /* sent with the record */
+#define SHORT_BYTES (TT_VERBS_SLOT_BYTES - TT_RPUT_RECORD_BYTES)   /* sent with the record */
 
 static struct rows rows;
 
@@ -358,14 +358,14 @@ static bool all_but_one_have_come(const struct tt_verbs_stream *s, uint32_t held
     for (uint32_t i = 0; i < s->nlanes; i++)
         if (s->sender.lanes.lane[i].outstanding != (i == held))
             return false;
-    return s->sent == s->tail;
+    return s->sent == s->q.tail;
 }
 
 /* Sends messages that use every slot twice: with payload that begins like a void marker, then
  * without. */
 static void fill_the_slots(struct node *n, const struct tt_rkey *there, uint8_t *source)
 {
-    memset(source, TT_VERBS_VOID, SLOT_BYTES);
+    memset(source, TT_RPUT_VOID, SLOT_BYTES);
     for (uint32_t i = 0; i < 2 * TT_VERBS_SLOTS; i++) {
         struct tt_desc d = node_signal(n, 1, ARRIVED, TT_SIGNAL_ADD, 1);
 
@@ -389,7 +389,7 @@ static void void_role(struct node *n)
 
     node_open(n);
     node_connect_all(n);
-    s = &link_to_right(n)->streams[TT_VERBS_DATA];
+    s = &link_to_right(n)->streams[TT_RPUT_DATA];
     CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &mine) == TUTTI_OK);
     CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &source) == TUTTI_OK);
     CHECK(n, n->ops->reg(n->w, NULL, SLOT_BYTES, &other) == TUTTI_OK);
@@ -439,12 +439,12 @@ static void revoked_source_is_not_signalled(void **state)
  * a separate one. */
 static void registration_end(struct node *n, struct tt_region *public)
 {
-    struct tt_verbs_region *r = (struct tt_verbs_region *)public;
+    struct tt_rput_region *r = (struct tt_rput_region *)public;
 
-    tt_registry_put(tt_verbs_of(n->w)->domain, r->pin, r->exposed);
-    tt_verbs_of(n->w)->last_source = NULL;
+    tt_registry_put(tt_verbs_of(n->w)->base.regions.domain, r->pin, r->exposed);
+    tt_verbs_of(n->w)->base.regions.last_source = NULL;
     r->pin = NULL;
-    r->mrs = NULL;
+    r->handle = NULL;
 }
 
 static void unregistered_role(struct node *n)
@@ -518,7 +518,7 @@ static void rails_role(struct node *n)
     rounds(n, 4 * ROUNDS_PER_RAIL, pull_the_rails);
     UNTIL(n, all_lanes_up(n));      /* all lanes are up again */
     for (uint32_t i = 1; i < link_to_right(n)->nlanes; i++)
-        CHECK(n, link_to_right(n)->lanes[i].incarnation > 1);
+        CHECK(n, link_to_right(n)->lanes[i].session.incarnation > 1);
     node_barrier(n);
 }
 

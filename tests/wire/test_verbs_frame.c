@@ -1,61 +1,6 @@
 #include "support/unit.h"
 
-#include <string.h>
 #include "wire/verbs/verbs_frame.h"
-
-static const struct tt_verbs_record good = {
-    .kind = TT_VERBS_PUT,
-    .signal_op = TT_SIGNAL_ADD,
-    .flags = TT_VERBS_WANT_ACK,
-    .payload = 100,
-    .region = 3,
-    .generation = 4,
-    .offset = 5,
-    .bytes = 100,
-    .signal_region = 6,
-    .signal_generation = 7,
-    .signal_offset = 8,
-    .signal_value = 9,
-    .applied = { 10, 11 },
-};
-
-static void record_is_read_as_written(void **state)
-{
-    uint8_t bytes[TT_VERBS_RECORD_BYTES], again[TT_VERBS_RECORD_BYTES];
-    struct tt_verbs_record r;
-
-    (void)state;
-    tt_verbs_record_write(&good, bytes);
-    assert_true(tt_verbs_record_read(&r, bytes));
-    tt_verbs_record_write(&r, again);
-    assert_memory_equal(bytes, again, sizeof bytes);
-    assert_int_equal(r.applied[1], 11);
-    assert_int_equal(r.signal_value, 9);
-}
-
-/* Each is invalid in one way. */
-static void invalid_record_is_refused(void **state)
-{
-    struct tt_verbs_record wrong[] = { good, good, good, good, good, good, good };
-    uint8_t bytes[TT_VERBS_RECORD_BYTES];
-    struct tt_verbs_record r;
-
-    (void)state;
-    wrong[0].kind = TT_VERBS_VOID + 1;
-    wrong[1].signal_op = TT_SIGNAL_ADD + 1;
-    wrong[2].flags = 2;
-    wrong[3].payload = wrong[3].bytes = TT_VERBS_PAYLOAD_BYTES + 1;
-    wrong[4].payload = 99;
-    wrong[5].signal_offset = 12;
-    wrong[6].offset = UINT64_MAX;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        tt_verbs_record_write(&wrong[i], bytes);
-        assert_false(tt_verbs_record_read(&r, bytes));
-    }
-    tt_verbs_record_write(&good, bytes);
-    bytes[4] ^= 1;      /* the marker */
-    assert_false(tt_verbs_record_read(&r, bytes));
-}
 
 static void valid_greeting_is_read_as_written(void **state)
 {
@@ -162,8 +107,6 @@ static void key_is_read_as_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(record_is_read_as_written),
-        cmocka_unit_test(invalid_record_is_refused),
         cmocka_unit_test(valid_greeting_is_read_as_written),
         cmocka_unit_test(valid_hello_is_read_as_written),
         cmocka_unit_test(key_is_read_as_written),

@@ -1,67 +1,37 @@
 /* tutti analyze: finds the cause of a hang or failure in the trace dumps of a job. */
 #include "tools/analyze/analyze.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/command_line.h"
 #include "tools/dump_files.h"
 #include "tools/failed.h"
-#include "tools/option_values.h"
 #include "tools/tool.h"
 
 #define STATUS_CAUSE 3      /* a cause was found */
 #define STATUS_UNKNOWN 4    /* operations are incomplete, but the dumps do not show the cause */
 
 struct options {
-    char **paths;           /* [npaths] of the command line */
-    uint32_t npaths, rows;
+    struct dump_paths paths;
+    uint32_t rows;
     const char *svg;
-    bool json, quiet;
+    bool json;
 };
 
-enum { OPT_JSON = 256, OPT_SVG, OPT_ROWS };
-
-static const struct argp_option argp_options[] = {
-    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
-    { "svg", OPT_SVG, "FILE", 0, "write a timeline of the last operations as an SVG picture", 0 },
-    { "rows", OPT_ROWS, "N", 0, "show at most N ranks in tables and pictures (default 24)", 0 },
-    { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
+static const struct option_row option_rows[] = {
+    { "json", 0, NULL, 0, OPTION_FLAG(struct options, json), "print one JSON document" },
+    { "svg", 0, "FILE", 0, OPTION_TEXT(struct options, svg),
+      "write a timeline of the last operations as an SVG picture" },
+    { "rows", 0, "N", 0, OPTION_INTEGER(struct options, rows, 1, 100000),
+      "show at most N ranks in tables and pictures (default 24)" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_SVG:
-        o->svg = arg;
-        return 0;
-    case OPT_ROWS:
-        o->rows = (uint32_t)option_number(state, "--rows", arg, 1, 100000);
-        return 0;
-    case 'q':
-        o->quiet = true;
-        return 0;
-    case ARGP_KEY_ARGS:
-        o->paths = state->argv + state->next;
-        o->npaths = (uint32_t)(state->argc - state->next);
-        return 0;
-    case ARGP_KEY_END:
-        if (o->npaths == 0)
-            argp_error(state, "missing argument: the trace dumps, or their directory");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .common = &dump_paths_command_line,
+    .common_at = offsetof(struct options, paths),
     .args_doc = "FILE|DIRECTORY...",
     .doc = "Finds the rank or link that caused a hang or a failure, from the trace dumps of the "
            "job.\vThe arguments are dumps, or directories that contain files named "
@@ -121,14 +91,14 @@ int tool_analyze_main(int argc, char **argv)
     struct dump_files f = { NULL, 0, 0 };
     int status = EXIT_FAILURE;
 
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    command_line_read(&command, &o, argc, argv);
     if (!a || tt_dumps_init(&a->dumps)) {
         no_memory();
         free(a);
         return status;
     }
-    if (dump_files_find(&f, o.paths, o.npaths, argv[0]) &&
-        dump_files_read(&a->dumps, &f, o.quiet, argv[0]))
+    if (dump_files_find(&f, &o.paths, argv[0]) &&
+        dump_files_read(&a->dumps, &f, o.paths.quiet, argv[0]))
         status = analyze(a, &o);
     dump_files_fini(&f);
     tt_dumps_fini(&a->dumps);

@@ -104,7 +104,7 @@ static struct json_object *json_missing(const struct tt_dumps *d)
     struct json_object *list = json_object_new_array();
 
     for (uint32_t r = 0; r < d->nranks; r++)
-        if (!d->ranks[r].has_dump)
+        if (d->ranks[r].is_member && !d->ranks[r].has_dump)
             json_object_array_add(list, json_number(r));
     return list;
 }
@@ -129,7 +129,8 @@ void analyze_print_json(const struct analysis *a)
     for (uint32_t i = 0; i < a->nrows; i++)
         json_object_array_add(ranks, json_rank(a, a->rows[i]));
     add(all, "job", json_object_new_string(d->job));
-    add(all, "nranks", json_number(d->nranks));
+    add(all, "nranks", json_number(d->nmembers));
+    add(all, "elastic", json_object_new_boolean(d->is_elastic));
     add(all, "dumps", json_number(d->ndumps));
     add(all, "complete_dumps", json_number(d->ncomplete));
     add(all, "rejected_files", json_number(d->nrejected));

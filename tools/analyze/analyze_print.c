@@ -52,7 +52,7 @@ static void print_ranks_list(const struct tt_dumps *d, bool has_dump)
     uint32_t n = 0;
 
     for (uint32_t r = 0; r < d->nranks; r++) {
-        if (d->ranks[r].has_dump != has_dump)
+        if (!d->ranks[r].is_member || d->ranks[r].has_dump != has_dump)
             continue;
         if (n < 16)
             printf("%s%u", n ? ", " : "", r);
@@ -66,13 +66,14 @@ static void print_counts(const struct analysis *a)
 {
     const struct tt_dumps *d = &a->dumps;
 
-    printf("\njob %s: %u ranks, %u dumps", d->job, d->nranks, d->ndumps);
+    printf("\njob %s: %u %s, %u dumps", d->job, d->nmembers,
+           d->is_elastic ? "members of an elastic run" : "ranks", d->ndumps);
     if (d->ndumps > d->ncomplete)
         printf(" (%u incomplete)", d->ndumps - d->ncomplete);
     if (d->nrejected > 0)
         printf(", %u files rejected", d->nrejected);
-    if (d->ndumps < d->nranks) {
-        printf("; no dump of rank%s ", d->nranks - d->ndumps == 1 ? "" : "s");
+    if (d->ndumps < d->nmembers) {
+        printf("; no dump of rank%s ", d->nmembers - d->ndumps == 1 ? "" : "s");
         print_ranks_list(d, false);
     }
     printf("\n");
@@ -105,7 +106,7 @@ static void print_row(const struct analysis *a, uint32_t rank)
             snprintf(step, sizeof step, "%u/%u", op->step, op->steps);
         if (op->waits_rank != TT_DUMPS_NONE)
             snprintf(waits, sizeof waits, "%u (%s)", op->waits_rank,
-                     analyze_wait_name(op->waits_for));
+                     analyze_wait_name(tt_waits_reason(&a->waits, record)));
     }
     printf("%c%6u  %-10.10s  %-10s  %-30.30s  %9s  %10s%s%s\n",
            analyze_is_culprit(a, rank) ? '*' : ' ', rank,
@@ -119,8 +120,8 @@ static void print_ranks(const struct analysis *a)
            "step", "in it for", "waits for");
     for (uint32_t i = 0; i < a->nrows; i++)
         print_row(a, a->rows[i]);
-    if (a->nrows < a->dumps.nranks)
-        printf("%7s  (%u other ranks; --rows shows more)\n", "...", a->dumps.nranks - a->nrows);
+    if (a->nrows < a->dumps.nmembers)
+        printf("%7s  (%u other ranks; --rows shows more)\n", "...", a->dumps.nmembers - a->nrows);
 }
 
 /* ---- table of operations ---- */

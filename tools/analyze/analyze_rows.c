@@ -51,7 +51,8 @@ bool analyze_choose_rows(struct analysis *a, uint32_t most)
         add_rows_in(a, most, &a->found.list[i]);
     }
     for (uint32_t r = 0; r < n && a->nrows < most; r++)
-        add_row(a, most, r);
+        if (a->dumps.ranks[r].is_member)
+            add_row(a, most, r);
     return true;
 }
 

@@ -2,7 +2,6 @@
  * gathered in one JSON document, and the text is generated from it, so that both always agree. */
 #include "tools/tool.h"
 
-#include <argp.h>
 #include <arpa/inet.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "elastic/states.h"
 #include "tools/info/info_machine.h"
 #include "tools/info/info_memory.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/perf/perf_launch.h"
 #include "reduce/reduce.h"
@@ -55,72 +55,51 @@ struct options {
 
 /* ---- options ---- */
 
-enum { OPT_PARAMS = 256, OPT_ALGOS, OPT_MEMORY, OPT_RANKS, OPT_STATES, OPT_JSON };
+static void take_argument(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+    enum tt_coll_kind kind;
 
-static const struct argp_option argp_options[] = {
-    { "params", OPT_PARAMS, NULL, 0,
-      "list all environment variables with their values, units, defaults and bounds", 0 },
-    { "algos", OPT_ALGOS, NULL, 0, "list the algorithms of COLLECTIVE, or of all collectives", 0 },
-    { "memory", OPT_MEMORY, NULL, 0,
-      "show the memory that rank 0 uses for a communicator after one ring allreduce, by purpose",
-      0 },
-    { "ranks", OPT_RANKS, "N", 0,
-      "with --memory: number of ranks to start on this host (default 2); ignored in a job", 0 },
-    { "states", OPT_STATES, NULL, 0,
+    if (o->coll)
+        argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
+    if (!tt_coll_parse(arg, &kind))
+        argp_error(state,
+                   "unexpected argument \"%s\" (only --algos takes an argument, a collective)",
+                   arg);
+    o->coll = arg;
+}
+
+static void check_options(void *options, struct argp_state *state)
+{
+    struct options *o = options;
+
+    if (o->coll && o->what != WHAT_ALGOS)
+        argp_error(state, "missing option: collective \"%s\" needs --algos (--algos %s)", o->coll,
+                   o->coll);
+    if (o->nranks && o->what != WHAT_MEMORY)
+        argp_error(state, "missing option: --ranks needs --memory");
+}
+
+static const struct option_row option_rows[] = {
+    { "params", 0, NULL, 0, OPTION_VALUE(struct options, what, WHAT_PARAMS),
+      "list all environment variables with their values, units, defaults and bounds" },
+    { "algos", 0, NULL, 0, OPTION_VALUE(struct options, what, WHAT_ALGOS),
+      "list the algorithms of COLLECTIVE, or of all collectives" },
+    { "memory", 0, NULL, 0, OPTION_VALUE(struct options, what, WHAT_MEMORY),
+      "show the memory that rank 0 uses for a communicator after one ring allreduce, by purpose" },
+    { "ranks", 0, "N", 0, OPTION_INTEGER(struct options, nranks, 1, RANKS_MAX),
+      "with --memory: number of ranks to start on this host (default 2); ignored in a job" },
+    { "states", 0, NULL, 0, OPTION_VALUE(struct options, what, WHAT_STATES),
       "list the protocol states of members, rounds, syncs and operations in elastic runs, with all "
-      "legal transitions",
-      0 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
+      "legal transitions" },
+    { "json", 0, NULL, 0, OPTION_FLAG(struct options, json), "print one JSON document" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-    enum tt_coll_kind kind;
-
-    switch (key) {
-    case OPT_PARAMS:
-        o->what = WHAT_PARAMS;
-        return 0;
-    case OPT_ALGOS:
-        o->what = WHAT_ALGOS;
-        return 0;
-    case OPT_MEMORY:
-        o->what = WHAT_MEMORY;
-        return 0;
-    case OPT_STATES:
-        o->what = WHAT_STATES;
-        return 0;
-    case OPT_RANKS:
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, RANKS_MAX);
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->coll)
-            argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
-        if (!tt_coll_parse(arg, &kind))
-            argp_error(state,
-                       "unexpected argument \"%s\" (only --algos takes an argument, a collective)",
-                       arg);
-        o->coll = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (o->coll && o->what != WHAT_ALGOS)
-            argp_error(state, "missing option: collective \"%s\" needs --algos (--algos %s)",
-                       o->coll, o->coll);
-        if (o->nranks && o->what != WHAT_MEMORY)
-            argp_error(state, "missing option: --ranks needs --memory");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .argument = take_argument,
+    .check = check_options,
     .args_doc = "[--algos [COLLECTIVE]]",
     .doc = "Shows this build of Tutti, its usable transports and the limits of this machine.\vFor "
            "each unusable transport the tool prints the cause.\n\n"
@@ -619,8 +598,7 @@ int tool_info_main(int argc, char **argv)
     struct options opt = { .what = WHAT_MACHINE };
     struct json_object *o;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &opt) != 0)
-        return 2;
+    command_line_read(&command, &opt, argc, argv);
     if (opt.what == WHAT_MEMORY)
         return print_memory(&opt, argc, argv);
     if (opt.what == WHAT_ALGOS && tt_plugins_load() != TUTTI_OK)

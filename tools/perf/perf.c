@@ -16,6 +16,7 @@
 #include "tools/perf/perf_options.h"
 #include "tools/perf/perf_print.h"
 #include "tools/perf/perf_putsignal.h"
+#include "tools/perf/perf_own.h"
 #include "tools/perf/perf_rooms.h"
 #include "tools/perf/perf_trace.h"
 
@@ -63,6 +64,43 @@ static uint32_t sizes_of(const struct sweep *s, const struct perf_coll *coll,
             break;
     }
     return n;
+}
+
+/* The case of a pass, before perf_case_init. */
+static struct perf_case case_of(const struct sweep *s, const struct perf_coll *coll, bool in_place)
+{
+    const struct perf_options *o = s->o;
+
+    return (struct perf_case){ .coll = coll,
+                               .rank = s->rank,
+                               .nranks = s->nranks,
+                               .root = o->root,
+                               .dtype = o->dtype,
+                               .op = o->op,
+                               .in_place = in_place,
+                               .quant = o->quant,
+                               .algo = coll->kind < TT_COLL_KINDS ? o->algo : NULL };
+}
+
+/* Returns the memory that the library allocates for the largest call. */
+static uint64_t call_bytes(struct sweep *s)
+{
+    size_t sizes[SIZES_MAX];
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < 2 * perf_ncolls; i++) {
+        const struct perf_coll *coll = &perf_colls[i / 2];
+        struct perf_case c = case_of(s, coll, i % 2);
+        uint64_t bytes;
+
+        if (!is_wanted(s->o, coll) || !is_pass_wanted(s->o, coll, i % 2) ||
+            !perf_case_init(&c, sizes[sizes_of(s, coll, sizes) - 1]))
+            continue;
+        bytes = perf_own_call(&c, s->comm, &s->refused);
+        perf_case_fini(&c);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 /* Counts the measurements and finds the size of the largest buffer. */
@@ -182,15 +220,7 @@ static tutti_status one_size(struct sweep *s, const struct perf_coll *coll, size
     tutti_status st = TUTTI_OK;
 
     for (int i = 0; i < 2 && !st; i++) {
-        cases[i] = (struct perf_case){ .coll = coll,
-                                       .rank = s->rank,
-                                       .nranks = s->nranks,
-                                       .root = o->root,
-                                       .dtype = o->dtype,
-                                       .op = o->op,
-                                       .in_place = i == 1,
-                                       .quant = o->quant,
-                                       .algo = coll->kind < TT_COLL_KINDS ? o->algo : NULL };
+        cases[i] = case_of(s, coll, i == 1);
         if (is_pass_wanted(o, coll, i == 1))
             st = pass(s, &cases[i], bytes, &rows[i]);
     }
@@ -261,7 +291,7 @@ static int sweep(const struct perf_options *o, tutti_comm *comm)
     s.printer = (struct perf_printer){ .o = o, .out = stdout, .progress = isatty(STDERR_FILENO) };
     count_work(&s, &largest);
     name_wires(&s);
-    st = perf_rooms_init(&s.rooms, comm, largest, o->mem_alloc);
+    st = perf_rooms_init(&s.rooms, comm, largest, call_bytes(&s), o->mem_alloc);
     if (!st)
         st = print_start(&s);
     if (st)

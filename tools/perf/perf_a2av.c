@@ -4,7 +4,6 @@
  * result is compared with the routing. */
 #include "perf_a2av.h"
 
-#include <argp.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "tools/failed.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/perf/perf_launch.h"
 #include "tools/perf/perf_rooms.h"
@@ -23,50 +23,6 @@
 #define RANKS_DEFAULT 4
 #define EXPERTS_MAX 4096
 #define METHODS 10
-
-enum {
-    OPT_WIRE = 256,
-    OPT_TOKENS,
-    OPT_BYTES,
-    OPT_EXPERTS,
-    OPT_TOP,
-    OPT_SKEW,
-    OPT_DEALT,
-    OPT_METHODS,
-    OPT_ITERS,
-    OPT_SEED,
-    OPT_JSON
-};
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0,
-      "number of ranks to start on this host (default 4). In a job, the job's ranks are used, and "
-      "N must equal their number",
-      1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0,
-      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
-    { "tokens", OPT_TOKENS, "N", 0, "tokens per rank (default 256)", 2 },
-    { "bytes", OPT_BYTES, "SIZE", 0, "bytes per token, with an optional K, M, G or T (default 4K)",
-      2 },
-    { "experts", OPT_EXPERTS, "N", 0,
-      "experts in total, a multiple of the number of ranks (default 8 per rank)", 2 },
-    { "top", OPT_TOP, "K", 0, "experts per token (default 1)", 2 },
-    { "skew", OPT_SKEW, "S", 0,
-      "exponent of the Zipf distribution of tokens over experts; 0: uniform (default 0)", 2 },
-    { "dealt", OPT_DEALT, NULL, 0,
-      "assign experts to ranks round-robin, so that the data for each rank consists of many "
-      "pieces (default: consecutive experts per rank, one piece)",
-      2 },
-    { "methods", OPT_METHODS, "LIST", 0,
-      "methods, separated by commas: dynamic, known, padded, padded_seen, replay, "
-      "replay_without_chain, ... (default: all)",
-      3 },
-    { "ways", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 3 },
-    { "iters", OPT_ITERS, "N", 0, "measured rounds; each runs all methods (default 20)", 3 },
-    { "seed", OPT_SEED, "N", 0, "seed of the routing (default 1)", 3 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 4 },
-    { 0 },
-};
 
 struct options {
     uint32_t nranks;
@@ -77,56 +33,6 @@ struct options {
     double skew;
     bool dealt, json;
 };
-
-static void take_methods(struct options *o, struct argp_state *state, const char *arg);
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, 4096);
-        break;
-    case OPT_WIRE:
-        option_check_wires(state, arg);
-        o->wire = arg;
-        break;
-    case OPT_TOKENS:
-        o->tokens = option_number(state, "--tokens", arg, 1, 1u << 20);
-        break;
-    case OPT_BYTES:
-        o->bytes = option_size(state, "--bytes", arg);
-        break;
-    case OPT_EXPERTS:
-        o->experts = option_number(state, "--experts", arg, 1, EXPERTS_MAX);
-        break;
-    case OPT_TOP:
-        o->top = option_number(state, "--top", arg, 1, 64);
-        break;
-    case OPT_SKEW:
-        o->skew = option_real(state, "--skew", arg, 0, 4);
-        break;
-    case OPT_DEALT:
-        o->dealt = true;
-        break;
-    case OPT_METHODS:
-        take_methods(o, state, arg);
-        break;
-    case OPT_ITERS:
-        o->iters = option_number(state, "--iters", arg, 1, 1000000);
-        break;
-    case OPT_SEED:
-        o->seed = option_number(state, "--seed", arg, 0, UINT64_MAX);
-        break;
-    case OPT_JSON:
-        o->json = true;
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-    return 0;
-}
 
 /* ---- the exchange ---- */
 
@@ -406,8 +312,10 @@ static bool is_wanted(const struct options *o, int method)
     return !o->methods || o->methods >> method & 1;
 }
 
-static void take_methods(struct options *o, struct argp_state *state, const char *arg)
+static void take_methods(void *options, struct argp_state *state, char *arg)
 {
+    struct options *o = options;
+
     for (const char *at = arg; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         const size_t n = strcspn(at, ",");
         int m = 0;
@@ -424,6 +332,57 @@ static void take_methods(struct options *o, struct argp_state *state, const char
         o->methods |= 1u << m;
     }
 }
+
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 1, OPTION_INTEGER(struct options, nranks, 1, 4096),
+      "number of ranks to start on this host (default 4). In a job, the job's ranks are used, and "
+      "N must equal their number" },
+    { "wire", 0, "shm,tcp", 1, OPTION_WIRES(struct options, wire),
+      "allowed transports (default: all usable ones except verbs and ofi)" },
+    { "tokens", 0, "N", 2, OPTION_INTEGER(struct options, tokens, 1, 1u << 20),
+      "tokens per rank (default 256)" },
+    { "bytes", 0, "SIZE", 2, OPTION_SIZE(struct options, bytes, 1),
+      "bytes per token, with an optional K, M, G or T (default 4K)" },
+    { "experts", 0, "N", 2, OPTION_INTEGER(struct options, experts, 1, EXPERTS_MAX),
+      "experts in total, a multiple of the number of ranks (default 8 per rank)" },
+    { "top", 0, "K", 2, OPTION_INTEGER(struct options, top, 1, 64),
+      "experts per token (default 1)" },
+    { "skew", 0, "S", 2, OPTION_REAL(struct options, skew, 0, 4),
+      "exponent of the Zipf distribution of tokens over experts; 0: uniform (default 0)" },
+    { "dealt", 0, NULL, 2, OPTION_FLAG(struct options, dealt),
+      "assign experts to ranks round-robin, so that the data for each rank consists of many "
+      "pieces (default: consecutive experts per rank, one piece)" },
+    { "methods", 0, "LIST", 3, OPTION_CALL(take_methods),
+      "methods, separated by commas: dynamic, known, padded, padded_seen, replay, "
+      "replay_without_chain, ... (default: all)" },
+    { "ways", 0, NULL, 3, { 0 }, NULL },
+    { "iters", 0, "N", 3, OPTION_INTEGER(struct options, iters, 1, 1000000),
+      "measured rounds; each runs all methods (default 20)" },
+    { "seed", 0, "N", 3, OPTION_INTEGER(struct options, seed, 0, UINT64_MAX),
+      "seed of the routing (default 1)" },
+    { "json", 0, NULL, 4, OPTION_FLAG(struct options, json), "print one JSON object per line" },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .rows = option_rows,
+    .doc =
+        "Compares several methods for the all-to-all exchange of a mixture of experts.\v"
+        "Methods:\n"
+        "  dynamic      tutti_alltoallv_dynamic\n"
+        "  known        tutti_alltoallv, with sizes that are set on all ranks in advance\n"
+        "  padded       two allgathers, then alltoall padded to the largest possible\n"
+        "               size\n"
+        "  padded_seen  the same, padded to the largest actual size\n"
+        "  replay       tutti_replay, with and without its optimizations\n\n"
+        "Columns: `bytes sent`: from rank 0 to other ranks; `time`: time of the exchange on the "
+        "slowest rank; `cpu`: CPU time of the exchange, mean over ranks; `Tc`: CPU time to start "
+        "a replay, per destination rank, mean over ranks. All times are medians over rounds.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti perf a2av -n 4 --tokens 1024 --top 2\n",
+        NULL, NULL, NULL,
+};
 
 /* ---- received data ---- */
 
@@ -650,7 +609,7 @@ static int be_rank(struct options *o)
         tutti_comm_destroy(x.comm);
         return 2;
     }
-    st = perf_rooms_check(x.comm, buffer_bytes(o, x.nranks));
+    st = perf_rooms_check(x.comm, buffer_bytes(o, x.nranks), 0);
     if (!st) {
         plan(&x);
         st = measure(&x);
@@ -664,30 +623,12 @@ static int be_rank(struct options *o)
 
 int perf_a2av_main(int argc, char **argv)
 {
-    static const struct argp argp = {
-        argp_options, parse, NULL,
-        "Compares several methods for the all-to-all exchange of a mixture of experts.\v"
-        "Methods:\n"
-        "  dynamic      tutti_alltoallv_dynamic\n"
-        "  known        tutti_alltoallv, with sizes that are set on all ranks in advance\n"
-        "  padded       two allgathers, then alltoall padded to the largest possible\n"
-        "               size\n"
-        "  padded_seen  the same, padded to the largest actual size\n"
-        "  replay       tutti_replay, with and without its optimizations\n\n"
-        "Columns: `bytes sent`: from rank 0 to other ranks; `time`: time of the exchange on the "
-        "slowest rank; `cpu`: CPU time of the exchange, mean over ranks; `Tc`: CPU time to start "
-        "a replay, per destination rank, mean over ranks. All times are medians over rounds.\n\n"
-        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-        "Examples:\n"
-        "  tutti perf a2av -n 4 --tokens 1024 --top 2\n",
-        NULL, NULL, NULL,
-    };
     struct options o = { .tokens = 256, .bytes = 4096, .top = 1, .iters = 20, .seed = 1 };
     static char name[] = "tutti perf a2av";
     uint32_t there;
 
     argv[1] = name;
-    argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &o);
+    command_line_read(&command, &o, argc - 1, argv + 1);
     there = perf_job_ranks();
     if (there && o.nranks && o.nranks != there) {
         fprintf(stderr,

@@ -388,16 +388,17 @@ static struct tt_plan *plan_of(const struct perf_case *c, tutti_comm *comm,
     return st ? NULL : plan;
 }
 
-const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm, bool *refused)
+/* Returns the algorithm selected for the call, or NULL; *work receives the size of its work buffer
+ * on this rank. */
+static const struct tt_algo *algo_of(const struct perf_case *c, tutti_comm *comm, bool *refused,
+                                     uint64_t *work)
 {
     const uint64_t elem = tutti_dtype_bytes(c->dtype);
     struct tt_coll coll = perf_case_call(c, comm);
-    const char *name = NULL;
+    const struct tt_algo *algo = NULL;
     struct tt_plan *plan;
     uint64_t *bytes;
 
-    if (c->coll->kind >= TT_COLL_KINDS)
-        return "direct";
     bytes = malloc(2 * (size_t)c->nranks * sizeof *bytes);
     if (!bytes)
         return NULL;
@@ -408,10 +409,32 @@ const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm, bool *re
     coll.send_bytes = coll.recv_bytes = c->coll->uneven ? bytes : NULL;
     coll.send_displs = coll.recv_displs = c->coll->uneven ? bytes + c->nranks : NULL;
     plan = !c->algo || tt_algo_find(&coll, c->algo) ? plan_of(c, comm, &coll, refused) : NULL;
-    if (plan)
-        name = idea_of(plan->algo);
+    if (plan) {
+        algo = plan->algo;
+        *work = algo->work_bytes(&coll);
+    }
     free(bytes);
-    return name;
+    return algo;
+}
+
+const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm, bool *refused)
+{
+    const struct tt_algo *algo;
+    uint64_t work;
+
+    if (c->coll->kind >= TT_COLL_KINDS)
+        return "direct";
+    algo = algo_of(c, comm, refused, &work);
+    return algo ? idea_of(algo) : NULL;
+}
+
+uint64_t perf_case_work(const struct perf_case *c, tutti_comm *comm, bool *refused)
+{
+    uint64_t work = 0;
+
+    if (c->coll->kind < TT_COLL_KINDS)
+        (void)algo_of(c, comm, refused, &work);
+    return work;
 }
 
 bool perf_algo_exists(const struct perf_coll *coll, const char *name)

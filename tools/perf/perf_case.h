@@ -102,6 +102,9 @@ struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm)
  * if the forced algorithm does not support it. Logs an invalid plug-in algorithm once, as recorded
  * in *refused; an error that is the same on all ranks is logged on rank 0 only. */
 const char *perf_case_algo(const struct perf_case *c, tutti_comm *comm, bool *refused);
+/* Returns the size of the work buffer that the selected algorithm uses on this rank; 0 if no
+ * algorithm supports the call. *refused as above. */
+uint64_t perf_case_work(const struct perf_case *c, tutti_comm *comm, bool *refused);
 /* Returns true if an algorithm of this name exists for the collective, even if it does not support
  * every call. */
 bool perf_algo_exists(const struct perf_coll *coll, const char *name);

@@ -124,7 +124,7 @@ static tutti_status renew_rooms(struct server *s, const struct perf_command *cmd
         return TUTTI_OK;
     s->last.coll = NULL;
     perf_rooms_fini(&s->rooms);
-    return perf_rooms_init(&s->rooms, s->comm, bytes, cmd->mem_alloc);
+    return perf_rooms_init(&s->rooms, s->comm, bytes, 0, cmd->mem_alloc);
 }
 
 static tutti_status measure(struct server *s, const struct perf_command *cmd, struct perf_case *c,

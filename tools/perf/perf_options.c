@@ -1,85 +1,15 @@
 #include "tools/perf/perf_options.h"
 
-#include <argp.h>
 #include <string.h>
 #include "base/names.h"
 #include "comm/call.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "reduce/reduce.h"
 
-enum {
-    OPT_WIRE = 256,
-    OPT_ALGO,
-    OPT_MIN,
-    OPT_MAX,
-    OPT_FACTOR,
-    OPT_DTYPE,
-    OPT_OP,
-    OPT_QUANT,
-    OPT_ROOT,
-    OPT_ITERS,
-    OPT_WARMUP,
-    OPT_IN_PLACE,
-    OPT_OUT_OF_PLACE,
-    OPT_CHECK,
-    OPT_JSON,
-    OPT_MEM,
-    OPT_INTERACTIVE,
-    OPT_SPOIL,
-    OPT_TIMERS,
-    OPT_TRACE
-};
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0,
-      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
-      "N must equal their number",
-      1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0,
-      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
-    { "algo", OPT_ALGO, "NAME", 0, "use this algorithm (`tutti info --algos` lists them)", 1 },
-    { "min", OPT_MIN, "SIZE", 0,
-      "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
-    { "max", OPT_MAX, "SIZE", 0, "largest size (default 128M)", 2 },
-    { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
-    { "dtype", OPT_DTYPE, "TYPE", 0, "element type (default f32)", 2 },
-    { "op", OPT_OP, "OP", 0, "reduction operation (default sum)", 2 },
-    { "quant", OPT_QUANT, "HOW", 0,
-      "quantized transfer: minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none). "
-      "--check then allows the error bound of tutti.h",
-      2 },
-    { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 2 },
-    { "iters", OPT_ITERS, "N", 0,
-      "measured iterations (default: as many as fit into 0.1 s, at least 5)", 3 },
-    { "warmup", OPT_WARMUP, "N", 0,
-      "unmeasured iterations before the measured ones (default: at least 16, including those that "
-      "determine --iters; with --iters: 5)",
-      3 },
-    { "in-place", OPT_IN_PLACE, NULL, 0,
-      "measure only in place (default: in place and out of place)", 3 },
-    { "out-of-place", OPT_OUT_OF_PLACE, NULL, 0, "measure only out of place", 3 },
-    { "mem", OPT_MEM, "malloc|mem_alloc", 0,
-      "memory of the buffers: malloc (default), or tutti_mem_alloc, which peers can map", 3 },
-    { "check", OPT_CHECK, NULL, 0, "compare every element with the definition of the collective",
-      4 },
-    { "timers", OPT_TIMERS, NULL, 0,
-      "print the time that a call spends in each phase (mean over ranks and calls). Very short "
-      "calls are not timed",
-      4 },
-    { "trace", OPT_TRACE, "FILE", 0,
-      "write a timeline of every segment on every lane (TCP connection or queue pair) of all "
-      "ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg",
-      4 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 4 },
-    { "interactive", OPT_INTERACTIVE, "DIR", 0,
-      "read commands from named pipes in DIR (bench/peers/PROTOCOL.md)", 4 },
-    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN,
-      "corrupt N elements of each rank before the check, which must detect them", 4 },
-    { 0 },
-};
-
-static void take_coll(struct perf_options *o, struct argp_state *state, const char *arg)
+static void take_coll(void *options, struct argp_state *state, char *arg)
 {
+    struct perf_options *o = options;
     if (state->arg_num > 0)
         argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
     o->coll = perf_coll_find(arg);
@@ -110,10 +40,13 @@ static void check_quant(const struct perf_options *o, struct argp_state *state)
 }
 
 /* Checks combinations of options. */
-static void check_together(const struct perf_options *o, struct argp_state *state)
+static void check_together(void *options, struct argp_state *state)
 {
+    const struct perf_options *o = options;
     bool algo_exists = false;
 
+    if (!o->in_place && !o->out_of_place)
+        argp_error(state, "conflicting options: --in-place excludes --out-of-place");
     if (state->arg_num == 0 && !o->interactive)
         argp_error(state, "missing argument: a collective, or all (`%s --help` lists them)",
                    state->name);
@@ -135,104 +68,100 @@ static void check_together(const struct perf_options *o, struct argp_state *stat
                    o->algo, o->coll ? " of " : "", o->coll ? o->coll->name : "");
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_dtype(void *options, struct argp_state *state, char *arg)
 {
-    struct perf_options *o = state->input;
+    struct perf_options *o = options;
 
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, 65536);
-        return 0;
-    case OPT_WIRE:
-        option_check_wires(state, arg);
-        o->wire = arg;
-        return 0;
-    case OPT_ALGO:
-        o->algo = arg;
-        return 0;
-    case OPT_MIN:
-        o->min_bytes = option_size(state, "--min", arg);
-        return 0;
-    case OPT_MAX:
-        o->max_bytes = option_size(state, "--max", arg);
-        return 0;
-    case OPT_FACTOR:
-        o->factor = option_number(state, "--factor", arg, 2, 1u << 30);
-        return 0;
-    case OPT_DTYPE:
-        if (!tt_dtype_parse(arg, &o->dtype))
-            argp_error(state,
-                       "--dtype %s: unknown type (use one of i8 u8 i16 u16 i32 u32 i64 u64 f16 "
-                       "bf16 f32 f64 f8e4m3 f8e5m2)",
-                       arg);
-        return 0;
-    case OPT_OP:
-        if (!tt_redop_parse(arg, &o->op))
-            argp_error(state,
-                       "--op %s: unknown operation (use one of sum prod min max avg band bor bxor "
-                       "premul_sum)",
-                       arg);
-        return 0;
-    case OPT_QUANT:
-        if (!tt_quant_parse(arg, &o->quant))
-            argp_error(state,
-                       "--quant %s: unknown quantization (use one of none minmax8 minmax4 zero8 "
-                       "zero4 e4m3 e5m2)",
-                       arg);
-        return 0;
-    case OPT_ROOT:
-        o->root = (uint32_t)option_number(state, "--root", arg, 0, 65535);
-        return 0;
-    case OPT_ITERS:
-        o->effort.iters = (long)option_number(state, "--iters", arg, 1, 10000000);
-        return 0;
-    case OPT_WARMUP:
-        o->effort.warmup = (long)option_number(state, "--warmup", arg, 0, 10000000);
-        return 0;
-    case OPT_IN_PLACE:
-        o->out_of_place = false;
-        return 0;
-    case OPT_OUT_OF_PLACE:
-        o->in_place = false;
-        return 0;
-    case OPT_CHECK:
-        o->check = true;
-        return 0;
-    case OPT_TIMERS:
-        o->timers = true;
-        return 0;
-    case OPT_TRACE:
-        o->trace = arg;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_MEM:
-        if (strcmp(arg, "malloc") != 0 && strcmp(arg, "mem_alloc") != 0)
-            argp_error(state, "--mem %s: must be malloc or mem_alloc", arg);
-        o->mem_alloc = strcmp(arg, "mem_alloc") == 0;
-        return 0;
-    case OPT_INTERACTIVE:
-        o->interactive = arg;
-        return 0;
-    case OPT_SPOIL:
-        o->spoil = option_number(state, "--spoil", arg, 0, SIZE_MAX >> 8);
-        return 0;
-    case ARGP_KEY_ARG:
-        take_coll(o, state, arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (!o->in_place && !o->out_of_place)
-            argp_error(state, "conflicting options: --in-place excludes --out-of-place");
-        check_together(o, state);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    if (!tt_dtype_parse(arg, &o->dtype))
+        argp_error(state,
+                   "--dtype %s: unknown type (use one of i8 u8 i16 u16 i32 u32 i64 u64 f16 "
+                   "bf16 f32 f64 f8e4m3 f8e5m2)",
+                   arg);
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static void take_op(void *options, struct argp_state *state, char *arg)
+{
+    struct perf_options *o = options;
+
+    if (!tt_redop_parse(arg, &o->op))
+        argp_error(state,
+                   "--op %s: unknown operation (use one of sum prod min max avg band bor bxor "
+                   "premul_sum)",
+                   arg);
+}
+
+static void take_quant(void *options, struct argp_state *state, char *arg)
+{
+    struct perf_options *o = options;
+
+    if (!tt_quant_parse(arg, &o->quant))
+        argp_error(state,
+                   "--quant %s: unknown quantization (use one of none minmax8 minmax4 zero8 "
+                   "zero4 e4m3 e5m2)",
+                   arg);
+}
+
+static void take_mem(void *options, struct argp_state *state, char *arg)
+{
+    struct perf_options *o = options;
+
+    if (strcmp(arg, "malloc") != 0 && strcmp(arg, "mem_alloc") != 0)
+        argp_error(state, "--mem %s: must be malloc or mem_alloc", arg);
+    o->mem_alloc = strcmp(arg, "mem_alloc") == 0;
+}
+
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 1, OPTION_INTEGER(struct perf_options, nranks, 1, 65536),
+      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
+      "N must equal their number" },
+    { "wire", 0, "shm,tcp", 1, OPTION_WIRES(struct perf_options, wire),
+      "allowed transports (default: all usable ones except verbs and ofi)" },
+    { "algo", 0, "NAME", 1, OPTION_TEXT(struct perf_options, algo),
+      "use this algorithm (`tutti info --algos` lists them)" },
+    { "min", 0, "SIZE", 2, OPTION_SIZE(struct perf_options, min_bytes, 1),
+      "smallest size in bytes, with an optional K, M, G or T (default 8)" },
+    { "max", 0, "SIZE", 2, OPTION_SIZE(struct perf_options, max_bytes, 1),
+      "largest size (default 128M)" },
+    { "factor", 0, "F", 2, OPTION_INTEGER(struct perf_options, factor, 2, 1u << 30),
+      "ratio of successive sizes (default 4)" },
+    { "dtype", 0, "TYPE", 2, OPTION_CALL(take_dtype), "element type (default f32)" },
+    { "op", 0, "OP", 2, OPTION_CALL(take_op), "reduction operation (default sum)" },
+    { "quant", 0, "HOW", 2, OPTION_CALL(take_quant),
+      "quantized transfer: minmax8, minmax4, zero8, zero4, e4m3 or e5m2 (default none). "
+      "--check then accepts errors up to the bound in tutti.h" },
+    { "root", 0, "RANK", 2, OPTION_INTEGER(struct perf_options, root, 0, 65535),
+      "root of rooted collectives (default 0)" },
+    { "iters", 0, "N", 3, OPTION_INTEGER(struct perf_options, effort.iters, 1, 10000000),
+      "measured iterations (default: as many as fit into 0.1 s, at least 5)" },
+    { "warmup", 0, "N", 3, OPTION_INTEGER(struct perf_options, effort.warmup, 0, 10000000),
+      "unmeasured iterations before the measured ones (default: at least 16, including those that "
+      "determine --iters; with --iters: 5)" },
+    { "in-place", 0, NULL, 3, OPTION_CLEAR(struct perf_options, out_of_place),
+      "measure only in place (default: in place and out of place)" },
+    { "out-of-place", 0, NULL, 3, OPTION_CLEAR(struct perf_options, in_place),
+      "measure only out of place" },
+    { "mem", 0, "malloc|mem_alloc", 3, OPTION_CALL(take_mem),
+      "memory of the buffers: malloc (default), or tutti_mem_alloc, which peers can map" },
+    { "check", 0, NULL, 4, OPTION_FLAG(struct perf_options, check),
+      "compare every element with the definition of the collective" },
+    { "timers", 0, NULL, 4, OPTION_FLAG(struct perf_options, timers),
+      "print the time that a call spends in each phase (mean over ranks and calls). Very short "
+      "calls are not timed" },
+    { "trace", 0, "FILE", 4, OPTION_TEXT(struct perf_options, trace),
+      "write a timeline of every segment on every lane (TCP connection or queue pair) of all "
+      "ranks: JSON for ui.perfetto.dev, or a picture if FILE ends in .svg" },
+    { "json", 0, NULL, 4, OPTION_FLAG(struct perf_options, json),
+      "print one JSON object per line" },
+    { "interactive", 0, "DIR", 4, OPTION_TEXT(struct perf_options, interactive),
+      "read commands from named pipes in DIR (bench/peers/PROTOCOL.md)" },
+    { "spoil", 0, "N", 4, OPTION_INTEGER(struct perf_options, spoil, 0, SIZE_MAX >> 8), NULL },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .rows = option_rows,
+    .argument = take_coll,
+    .check = check_together,
     .args_doc = "COLLECTIVE|all|sendrecv|pingpong",
     .doc =
         "Measures and checks collectives, on new ranks or on the ranks of the current job.\v"
@@ -261,5 +190,5 @@ void perf_options_parse(struct perf_options *o, int argc, char **argv)
         .min_bytes = 8, .max_bytes = 128u << 20, .factor = 4, .dtype = TUTTI_F32, .op = TUTTI_SUM,
         .effort = { .warmup = -1 }, .out_of_place = true, .in_place = true,
     };
-    argp_parse(&argp, argc, argv, 0, NULL, o);
+    command_line_read(&command, o, argc, argv);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/status.h"
 #include "tools/failed.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/perf/perf_launch.h"
 #include "tools/perf/perf_trace.h"
@@ -23,54 +24,6 @@ struct options {
     bool check, latency;
 };
 
-enum {
-    OPT_WIRE = 256,
-    OPT_LANES,
-    OPT_BLOCKS,
-    OPT_ROUNDS,
-    OPT_ITERS,
-    OPT_CHECK,
-    OPT_LATENCY,
-    OPT_TRIPS,
-    OPT_TRACE,
-    OPT_SPOIL
-};
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0,
-      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
-      "N must equal their number",
-      1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0,
-      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
-    { "lanes", OPT_LANES, "POLICY", 0,
-      "distribution of transfers over lanes: sequenced (default), pinned or round-robin", 2 },
-    { "blocks", OPT_BLOCKS, "N", 0,
-      "threads that emulate device blocks and share the transfers of a source (default 4; at "
-      "most one per transfer is used)",
-      2 },
-    { "rounds", OPT_ROUNDS, "N", 0, "rounds; each measures every mode once (default 5)", 2 },
-    { "iters", OPT_ITERS, "N", 0,
-      "timed bursts per mode and round, after one untimed burst; their median is the result "
-      "(default 3)",
-      2 },
-    { "check", OPT_CHECK, NULL, 0,
-      "before each measurement of a mode, run an extra burst and verify its data as signals arrive",
-      3 },
-    { "latency", OPT_LATENCY, NULL, 0,
-      "measure half of the round trip of 8 bytes with a signal between ranks 0 and 1, and of a "
-      "plain flag in the same memory",
-      4 },
-    { "trips", OPT_TRIPS, "N", 0, "with --latency: round trips per round (default 10000)", 4 },
-    { "trace", OPT_TRACE, "FILE", 0,
-      "write a timeline of every segment on every lane, as in `tutti perf`", 4 },
-    { "spoil", OPT_SPOIL, "N", OPTION_HIDDEN,
-      "corrupt N bytes on each rank before the check, which must detect them", 4 },
-    { 0 },
-};
-
-static const struct argp_child children[] = { { &putsignal_argp, 0, NULL, 0 }, { 0 } };
-
 static tutti_device_lanes lanes_of(struct argp_state *state, const char *arg)
 {
     for (int l = 0; l < TUTTI_DEVICE_LANES; l++)
@@ -80,56 +33,48 @@ static tutti_device_lanes lanes_of(struct argp_state *state, const char *arg)
     return TUTTI_DEVICE_SEQUENCED;
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_lanes(void *options, struct argp_state *state, char *arg)
 {
-    struct options *o = state->input;
+    struct options *o = options;
 
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 2, 65536);
-        return 0;
-    case OPT_WIRE:
-        option_check_wires(state, arg);
-        o->wire = arg;
-        return 0;
-    case OPT_LANES:
-        o->lanes = lanes_of(state, arg);
-        return 0;
-    case OPT_BLOCKS:
-        o->nblocks = (uint32_t)option_number(state, "--blocks", arg, 1, BLOCKS_MAX);
-        return 0;
-    case OPT_ROUNDS:
-        o->nrounds = (uint32_t)option_number(state, "--rounds", arg, 1, PUTSIGNAL_ROUNDS_MAX);
-        return 0;
-    case OPT_ITERS:
-        o->iters = (uint32_t)option_number(state, "--iters", arg, 1, PUTSIGNAL_ROUNDS_MAX);
-        return 0;
-    case OPT_CHECK:
-        o->check = true;
-        return 0;
-    case OPT_LATENCY:
-        o->latency = true;
-        return 0;
-    case OPT_TRIPS:
-        o->trips = (uint32_t)option_number(state, "--trips", arg, 1, 100000000);
-        return 0;
-    case OPT_TRACE:
-        o->trace = arg;
-        return 0;
-    case OPT_SPOIL:
-        o->spoil = (uint32_t)option_number(state, "--spoil", arg, 0, 1u << 30);
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->common;
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    o->lanes = lanes_of(state, arg);
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
-    .children = children,
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 1, OPTION_INTEGER(struct options, nranks, 2, 65536),
+      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
+      "N must equal their number" },
+    { "wire", 0, "shm,tcp", 1, OPTION_WIRES(struct options, wire),
+      "allowed transports (default: all usable ones except verbs and ofi)" },
+    { "lanes", 0, "POLICY", 2, OPTION_CALL(take_lanes),
+      "distribution of transfers over lanes: sequenced (default), pinned or round-robin" },
+    { "blocks", 0, "N", 2, OPTION_INTEGER(struct options, nblocks, 1, BLOCKS_MAX),
+      "threads that emulate device blocks and share the transfers of a source (default 4; at "
+      "most one per transfer is used)" },
+    { "rounds", 0, "N", 2, OPTION_INTEGER(struct options, nrounds, 1, PUTSIGNAL_ROUNDS_MAX),
+      "rounds; each measures every mode once (default 5)" },
+    { "iters", 0, "N", 2, OPTION_INTEGER(struct options, iters, 1, PUTSIGNAL_ROUNDS_MAX),
+      "timed bursts per mode and round, after one untimed burst; their median is the result "
+      "(default 3)" },
+    { "check", 0, NULL, 3, OPTION_FLAG(struct options, check),
+      "before each measurement of a mode, run an extra burst and verify its data as signals "
+      "arrive" },
+    { "latency", 0, NULL, 4, OPTION_FLAG(struct options, latency),
+      "measure the one-way latency (half of the round-trip time) of an 8-byte put with a signal "
+      "between ranks 0 and 1 and, as a baseline, of a flag that is written to the same memory "
+      "without Tutti" },
+    { "trips", 0, "N", 4, OPTION_INTEGER(struct options, trips, 1, 100000000),
+      "with --latency: round trips per round (default 10000)" },
+    { "trace", 0, "FILE", 4, OPTION_TEXT(struct options, trace),
+      "write a timeline of every segment on every lane, as in `tutti perf`" },
+    { "spoil", 0, "N", 4, OPTION_INTEGER(struct options, spoil, 0, 1u << 30), NULL },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .rows = option_rows,
+    .common = &putsignal_command_line,
+    .common_at = offsetof(struct options, common),
     .doc = "Measures bursts of puts with signals from devices through their proxies, in each "
            "mode.\v"
            "Starts new ranks, or uses those of the current job. In a burst, each source puts to "
@@ -390,8 +335,7 @@ int perf_putsignal_main(int argc, char **argv)
     uint32_t nranks, there;
 
     argv[1] = name;
-    if (argp_parse(&argp, argc - 1, argv + 1, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc - 1, argv + 1);
     argv[1] = verb;             /* the started ranks parse it again */
     nranks = o.nranks ? o.nranks : NRANKS_DEFAULT;
     there = perf_job_ranks();

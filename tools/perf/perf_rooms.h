@@ -14,14 +14,17 @@ struct perf_rooms {
     bool mem_alloc;         /* from tutti_mem_alloc, otherwise from malloc */
 };
 
-/* Checks that rank_bytes on every rank fit in the available memory of each host. Otherwise returns
- * NOMEM on all ranks, before any allocation. Collective over comm. */
-tutti_status perf_rooms_check(tutti_comm *comm, uint64_t rank_bytes);
+/* Checks that buffers of buffer_bytes and call_bytes of the library (tools/perf/perf_own.h), on
+ * every rank, fit in the available memory of each host, with the library's other memory. Otherwise
+ * returns NOMEM on all ranks, before any allocation. Logs the numbers at level info. Collective
+ * over comm. */
+tutti_status perf_rooms_check(tutti_comm *comm, uint64_t buffer_bytes, uint64_t call_bytes);
 
 /* Allocates both buffers and writes to every page, so that page faults are not measured. bytes may
- * be 0. Collective; returns NOMEM on all ranks if a host lacks memory. On error *r is unchanged.
- * Undone by perf_rooms_fini, before the communicator is destroyed. */
-tutti_status perf_rooms_init(struct perf_rooms *r, tutti_comm *comm, size_t bytes, bool mem_alloc);
+ * be 0; call_bytes is as above. Collective; returns NOMEM on all ranks if a host lacks memory. On
+ * error *r is unchanged. Undone by perf_rooms_fini, before the communicator is destroyed. */
+tutti_status perf_rooms_init(struct perf_rooms *r, tutti_comm *comm, size_t bytes,
+                             uint64_t call_bytes, bool mem_alloc);
 /* *r may be zeroed. */
 void perf_rooms_fini(struct perf_rooms *r);
 

@@ -88,7 +88,8 @@ static tutti_status find_shape(struct putsignal_burst *b, const struct putsignal
         const uint32_t ndestinations = destinations_of(b, npeers);
 
         if (npeers == 0)
-            return tt_fail(TUTTI_ERR_INVALID, "rank %u has no peer on another host", s);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "cannot select destinations: rank %u has no peer on another host", s);
         if (s == 0)
             b->c.ndestinations = ndestinations;
         if (tiles_of(b, ndestinations, 0) > b->source_slots)
@@ -149,7 +150,7 @@ static tutti_status make_buffers(struct putsignal_burst *b)
 
     if (__builtin_add_overflow(window_bytes(b), src_bytes, &needed))
         needed = UINT64_MAX;
-    st = perf_rooms_check(b->comm, needed);
+    st = perf_rooms_check(b->comm, needed, 0);
     if (st)
         return st;
     b->src = malloc(src_bytes);

@@ -136,8 +136,10 @@ static tutti_status prepare(struct game *g)
     if (!st && plays)
         st = tutti_window_pointer(g->window, 1 - (int)g->comm->rank, &theirs);
     if (!st && plays && !theirs)
-        st = tt_fail(TUTTI_ERR_UNSUPPORTED, "--latency needs memory that ranks 0 and 1 can both "
-                                            "map (use ranks of one host and shm)");
+        st =
+            tt_fail(TUTTI_ERR_UNSUPPORTED,
+                    "cannot run --latency: no memory that ranks 0 and 1 can both map (use ranks of "
+                    "one host and shm)");
     g->mine = mine;
     g->theirs = theirs;
     return st || !plays ? st : make_devices(g);

@@ -1,27 +1,8 @@
 #include "tools/perf/putsignal_options.h"
 
 #include <string.h>
+#include "tools/command_line.h"
 #include "tools/option_values.h"
-
-enum { OPT_BYTES = 512, OPT_MODE, OPT_SOURCES, OPT_GROUP, OPT_JSON };
-
-static const struct argp_option argp_options[] = {
-    { "concurrency", 'c', "LIST", 0,
-      "transfers in flight per source: 96, or 8,96, or 1..128 in steps of factor 2 (default 96)",
-      1 },
-    { "bytes", OPT_BYTES, "LIST", 0,
-      "bytes per transfer: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)", 1 },
-    { "mode", OPT_MODE, "LIST", 0,
-      "modes: put-only, coupled, decoupled, ordered, full (default: all)", 1 },
-    { "sources", OPT_SOURCES, "N|all", 0,
-      "number of sources: the first N ranks send at the same time (default 1)", 1 },
-    { "group", OPT_GROUP, "N", 0,
-      "transfers per group in modes full and decoupled. The signals of a group follow its last "
-      "put. N must divide --concurrency (default: one group per destination rank)",
-      1 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 3 },
-    { 0 },
-};
 
 struct putsignal_options putsignal_defaults(void)
 {
@@ -35,8 +16,9 @@ struct putsignal_options putsignal_defaults(void)
     return o;
 }
 
-static void take_modes(struct putsignal_options *o, struct argp_state *state, const char *arg)
+static void take_modes(void *options, struct argp_state *state, char *arg)
 {
+    struct putsignal_options *o = options;
     const char *at = arg;
 
     memset(o->modes, false, sizeof o->modes);
@@ -60,46 +42,55 @@ static void take_modes(struct putsignal_options *o, struct argp_state *state, co
 }
 
 /* All groups have the same length. */
-static void check_group(const struct putsignal_options *o, struct argp_state *state)
+static void check_group(void *options, struct argp_state *state)
 {
+    const struct putsignal_options *o = options;
     for (uint32_t i = 0; i < o->ntransfers && o->group; i++)
         if (o->transfers[i] % o->group)
             argp_error(state, "--group %u: must divide --concurrency (%llu)", o->group,
                        (unsigned long long)o->transfers[i]);
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_concurrency(void *options, struct argp_state *state, char *arg)
 {
-    struct putsignal_options *o = state->input;
+    struct putsignal_options *o = options;
 
-    switch (key) {
-    case 'c':
-        o->ntransfers = option_list(state, "--concurrency", arg, false, 2, 1,
-                                    PUTSIGNAL_TRANSFERS_MAX, o->transfers, PUTSIGNAL_LIST_MAX);
-        return 0;
-    case OPT_BYTES:
-        o->nbytes = option_list(state, "--bytes", arg, true, 4, 8, PUTSIGNAL_BYTES_MAX, o->bytes,
-                                PUTSIGNAL_LIST_MAX);
-        return 0;
-    case OPT_MODE:
-        take_modes(o, state, arg);
-        return 0;
-    case OPT_SOURCES:
-        o->nsources = strcmp(arg, "all") == 0
-                          ? 0
-                          : (uint32_t)option_number(state, "--sources", arg, 1, 65536);
-        return 0;
-    case OPT_GROUP:
-        o->group = (uint32_t)option_number(state, "--group", arg, 1, PUTSIGNAL_TRANSFERS_MAX);
-        return 0;
-    case ARGP_KEY_END:
-        check_group(o, state);
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    o->ntransfers = option_list(state, "--concurrency", arg, false, 2, 1, PUTSIGNAL_TRANSFERS_MAX,
+                                o->transfers, PUTSIGNAL_LIST_MAX);
 }
 
-const struct argp putsignal_argp = { .options = argp_options, .parser = parse_one };
+static void take_bytes(void *options, struct argp_state *state, char *arg)
+{
+    struct putsignal_options *o = options;
+
+    o->nbytes = option_list(state, "--bytes", arg, true, 4, 8, PUTSIGNAL_BYTES_MAX, o->bytes,
+                            PUTSIGNAL_LIST_MAX);
+}
+
+static void take_sources(void *options, struct argp_state *state, char *arg)
+{
+    struct putsignal_options *o = options;
+
+    o->nsources =
+        strcmp(arg, "all") == 0 ? 0 : (uint32_t)option_number(state, "--sources", arg, 1, 65536);
+}
+
+static const struct option_row option_rows[] = {
+    { "concurrency", 'c', "LIST", 1, OPTION_CALL(take_concurrency),
+      "transfers in flight per source: 96, or 8,96, or 1..128 in steps of factor 2 (default 96)" },
+    { "bytes", 0, "LIST", 1, OPTION_CALL(take_bytes),
+      "bytes per transfer: 4K, or 4K..4M in steps of factor 4 (default 4K..1M)" },
+    { "mode", 0, "LIST", 1, OPTION_CALL(take_modes),
+      "modes: put-only, coupled, decoupled, ordered, full (default: all)" },
+    { "sources", 0, "N|all", 1, OPTION_CALL(take_sources),
+      "number of sources: the first N ranks send at the same time (default 1)" },
+    { "group", 0, "N", 1,
+      OPTION_INTEGER(struct putsignal_options, group, 1, PUTSIGNAL_TRANSFERS_MAX),
+      "transfers per group in modes full and decoupled. The signals of a group follow its last "
+      "put. N must divide --concurrency (default: one group per destination rank)" },
+    { "json", 0, NULL, 3, OPTION_FLAG(struct putsignal_options, json),
+      "print one JSON object per line" },
+    { 0 },
+};
+
+const struct command_line putsignal_command_line = { .rows = option_rows, .check = check_group };

@@ -2,7 +2,7 @@
 #ifndef TUTTI_TOOLS_PUTSIGNAL_OPTIONS_H
 #define TUTTI_TOOLS_PUTSIGNAL_OPTIONS_H
 
-#include <argp.h>
+#include "tools/command_line.h"
 #include "tools/perf/putsignal_print.h"
 #include "sim/putsignal.h"
 
@@ -18,8 +18,8 @@ struct putsignal_options {
     bool json;
 };
 
-/* Child parser for a command's argp; its input is a struct putsignal_options. */
-extern const struct argp putsignal_argp;
+/* The common rows, which set a struct putsignal_options. */
+extern const struct command_line putsignal_command_line;
 
 /* Returns the default values. */
 struct putsignal_options putsignal_defaults(void);

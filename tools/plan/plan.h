@@ -3,13 +3,13 @@
 #ifndef TUTTI_TOOLS_PLAN_H
 #define TUTTI_TOOLS_PLAN_H
 
-#include <argp.h>
+#include "tools/command_line.h"
 #include "algo/algos.h"
 #include "sched/traffic.h"
 #include "sched/verify.h"
 
 /* Options common to all verbs. Zero-initialise it, and pass it as the input of the child parser
- * plan_options_argp. */
+ * plan_command_line. */
 struct plan_options {
     const char *coll, *algo;        /* the arguments COLL and ALGO; ALGO alone may be a full name */
     bool any_algo;                  /* set by the caller: the arguments are COLL and SIZE,
@@ -19,7 +19,7 @@ struct plan_options {
     uint64_t bytes;
     bool in_place;
 };
-extern const struct argp plan_options_argp;
+extern const struct command_line plan_command_line;
 #define PLAN_ARGS_DOC "COLL ALGO"
 
 /* The call on all ranks. */

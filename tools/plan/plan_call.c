@@ -9,6 +9,7 @@
 #include "comm/chunks.h"
 #include "comm/plugin.h"
 #include "comm/plugins.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "topo/topo.h"
 
@@ -17,28 +18,6 @@
 #define BYTES_MAX (1ull << 40)
 
 /* ---- options ---- */
-
-enum { OPT_ROOT = 1000, OPT_ELEM, OPT_IN_PLACE, OPT_TOPO, OPT_HOSTS, OPT_HOST_RANKS, OPT_SOCKETS };
-
-static const struct argp_option options[] = {
-    { "ranks", 'n', "N", 0,
-      "number of ranks (default: all ranks of --topo, or --hosts times --ranks-per-host, or 4)",
-      1 },
-    { "bytes", 'b', "SIZE", 0,
-      "bytes of the call's `count` elements (see tutti.h): 4096, 64K, 1M (default 1K)", 1 },
-    { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
-    { "elem-bytes", OPT_ELEM, "N", 0,
-      "bytes per element: 1, 2, 4 or 8 (default 4, or 1 if SIZE is not a multiple of 4)", 1 },
-    { "in-place", OPT_IN_PLACE, NULL, 0, "use the in-place form of the call", 1 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0, "topology: a built-in name or a file, as for `tutti topo`",
-      2 },
-    { "hosts", OPT_HOSTS, "N", 0, "number of hosts (default 1)", 2 },
-    { "ranks-per-host", OPT_HOST_RANKS, "N", 0,
-      "consecutive ranks per host (default: all ranks on one host)", 2 },
-    { "sockets", OPT_SOCKETS, "N", 0,
-      "sockets per host, with one link between each pair of them (default 1)", 2 },
-    { 0 },
-};
 
 static uint64_t read_size(struct argp_state *state, const char *what, const char *arg)
 {
@@ -49,68 +28,70 @@ static uint64_t read_size(struct argp_state *state, const char *what, const char
     return bytes;
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_bytes(void *options, struct argp_state *state, char *arg)
 {
-    struct plan_options *o = state->input;
+    struct plan_options *o = options;
 
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
-        return 0;
-    case 'b':
-        o->bytes = read_size(state, "--bytes", arg);
-        return 0;
-    case OPT_ROOT:
-        o->root = (uint32_t)option_number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
-        return 0;
-    case OPT_ELEM:
-        o->elem_bytes = (uint32_t)option_number(state, "--elem-bytes", arg, 1, 8);
-        return 0;
-    case OPT_IN_PLACE:
-        o->in_place = true;
-        return 0;
-    case OPT_TOPO:
-        o->topo = arg;
-        return 0;
-    case OPT_HOSTS:
-        o->hosts = (uint32_t)option_number(state, "--hosts", arg, 1, TT_TOPO_RANKS_MAX);
-        return 0;
-    case OPT_HOST_RANKS:
-        o->host_ranks = (uint32_t)option_number(state, "--ranks-per-host", arg, 1, 1u << 16);
-        return 0;
-    case OPT_SOCKETS:
-        o->sockets = (uint32_t)option_number(state, "--sockets", arg, 1, 256);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->any_algo && o->coll && !o->bytes) {
-            o->bytes = read_size(state, "SIZE", arg);
-            return 0;
-        }
-        if (o->algo || (o->any_algo && o->coll))
-            argp_error(state, "unexpected argument \"%s\" (the arguments are a collective and %s)",
-                       arg, o->any_algo ? "a size" : "an algorithm");
-        *(o->coll ? &o->algo : &o->coll) = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (o->any_algo && !o->coll)
-            argp_error(state,
-                       "missing argument: a collective and a size are needed, e.g. allreduce 1M");
-        if (!o->any_algo && !o->algo)
-            argp_error(
-                state,
-                "missing argument: a collective and an algorithm are needed, e.g. allgather ring");
-        if (o->elem_bytes & (o->elem_bytes - 1))
-            argp_error(state, "--elem-bytes %u: must be 1, 2, 4 or 8", o->elem_bytes);
-        if (o->topo && (o->hosts || o->host_ranks || o->sockets))
-            argp_error(
-                state,
-                "conflicting options: --topo excludes --hosts, --ranks-per-host and --sockets");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    o->bytes = read_size(state, "--bytes", arg);
 }
 
-const struct argp plan_options_argp = { .options = options, .parser = parse_one };
+static void take_argument(void *options, struct argp_state *state, char *arg)
+{
+    struct plan_options *o = options;
+
+    if (o->any_algo && o->coll && !o->bytes) {
+        o->bytes = read_size(state, "SIZE", arg);
+        return;
+    }
+    if (o->algo || (o->any_algo && o->coll))
+        argp_error(state, "unexpected argument \"%s\" (the arguments are a collective and %s)", arg,
+                   o->any_algo ? "a size" : "an algorithm");
+    *(o->coll ? &o->algo : &o->coll) = arg;
+}
+
+static void check_options(void *options, struct argp_state *state)
+{
+    struct plan_options *o = options;
+
+    if (o->any_algo && !o->coll)
+        argp_error(state,
+                   "missing argument: a collective and a size are needed, e.g. allreduce 1M");
+    if (!o->any_algo && !o->algo)
+        argp_error(
+            state,
+            "missing argument: a collective and an algorithm are needed, e.g. allgather ring");
+    if (o->elem_bytes & (o->elem_bytes - 1))
+        argp_error(state, "--elem-bytes %u: must be 1, 2, 4 or 8", o->elem_bytes);
+    if (o->topo && (o->hosts || o->host_ranks || o->sockets))
+        argp_error(state,
+                   "conflicting options: --topo excludes --hosts, --ranks-per-host and --sockets");
+}
+
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 1, OPTION_INTEGER(struct plan_options, nranks, 1, TT_TOPO_RANKS_MAX),
+      "number of ranks (default: all ranks of --topo, or --hosts times --ranks-per-host, or 4)" },
+    { "bytes", 'b', "SIZE", 1, OPTION_CALL(take_bytes),
+      "bytes of the call's `count` elements (see tutti.h): 4096, 64K, 1M (default 1K)" },
+    { "root", 0, "RANK", 1, OPTION_INTEGER(struct plan_options, root, 0, TT_TOPO_RANKS_MAX),
+      "root of rooted collectives (default 0)" },
+    { "elem-bytes", 0, "N", 1, OPTION_INTEGER(struct plan_options, elem_bytes, 1, 8),
+      "bytes per element: 1, 2, 4 or 8 (default 4, or 1 if SIZE is not a multiple of 4)" },
+    { "in-place", 0, NULL, 1, OPTION_FLAG(struct plan_options, in_place),
+      "use the in-place form of the call" },
+    { "topo", 0, "NAME|FILE", 2, OPTION_TEXT(struct plan_options, topo),
+      "topology: a built-in name or a file, as for `tutti topo`" },
+    { "hosts", 0, "N", 2, OPTION_INTEGER(struct plan_options, hosts, 1, TT_TOPO_RANKS_MAX),
+      "number of hosts (default 1)" },
+    { "ranks-per-host", 0, "N", 2, OPTION_INTEGER(struct plan_options, host_ranks, 1, 1u << 16),
+      "consecutive ranks per host (default: all ranks on one host)" },
+    { "sockets", 0, "N", 2, OPTION_INTEGER(struct plan_options, sockets, 1, 256),
+      "sockets per host, with one link between each pair of them (default 1)" },
+    { 0 },
+};
+
+const struct command_line plan_command_line = {
+    .rows = option_rows, .argument = take_argument, .check = check_options,
+};
 
 /* ---- the layout ---- */
 

@@ -11,42 +11,25 @@ struct congestion_options {
     bool json;
 };
 
-enum { OPT_JSON = 256 };
-
-static const struct argp_option options[] = {
-    { "json", OPT_JSON, NULL, 0, "print one JSON document", 3 },
+static const struct option_row option_rows[] = {
+    { "json", 0, NULL, 3, OPTION_FLAG(struct congestion_options, json), "print one JSON document" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct congestion_options *o = state->input;
-
-    (void)arg;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->plan;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
-static const struct argp argp = {
-    .options = options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
     .args_doc = PLAN_ARGS_DOC,
-    .children = children,
-    .doc = "Labels each transfer of each step by its congestion on the links of a host.\vA step is "
-           "the round in which a put is emitted. The first matching label applies:\n"
-           "  serialized       the sender has several transfers over links of one class\n"
-           "  incast           the receiver has several arrivals from other sockets\n"
-           "  duplicate        the data enters a socket more than once, in this step\n"
-           "                   or an earlier one\n"
+    .common = &plan_command_line,
+    .common_at = offsetof(struct congestion_options, plan),
+    .doc = "Labels each transfer of each step by its congestion on the links of a host.\vThe puts "
+           "of one round of the plan form a step. Each of them gets the first label that "
+           "applies:\n"
+           "  serialized       in this step, the sender sends several transfers over\n"
+           "                   links of the same class\n"
+           "  incast           in this step, the receiver receives several transfers\n"
+           "                   from other sockets\n"
+           "  duplicate        another transfer, of this step or an earlier one, brings\n"
+           "                   the same data to the receiver's socket\n"
            "  congestion-free  none of these\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"
@@ -110,7 +93,6 @@ int plan_congestion_main(int argc, char **argv)
 {
     struct congestion_options o = { .json = false };
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     return plan_with_traffic(&o.plan, RANKS_MAX, print, &o);
 }

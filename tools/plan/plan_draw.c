@@ -17,19 +17,9 @@ struct draw_options {
     bool html;
 };
 
-enum { OPT_ROUNDS = 256, OPT_HTML };
-
-static const struct argp_option options[] = {
-    { "output", 'o', "FILE", 0,
-      "output file: .svg, or .html for an HTML page (default: standard output)", 3 },
-    { "html", OPT_HTML, NULL, 0,
-      "write an HTML page, which also shows details of the arrow or rank under the pointer", 3 },
-    { "rounds", OPT_ROUNDS, "FIRST-LAST", 0, "draw only these rounds", 3 },
-    { 0 },
-};
-
-static void parse_rounds(struct draw_options *o, const char *arg, struct argp_state *state)
+static void take_rounds(void *options, struct argp_state *state, char *arg)
 {
+    struct draw_options *o = options;
     unsigned first, last;
     int used = 0;
 
@@ -40,8 +30,9 @@ static void parse_rounds(struct draw_options *o, const char *arg, struct argp_st
 }
 
 /* The extension selects the format. Unknown extensions are rejected. */
-static void parse_output(struct draw_options *o, struct argp_state *state)
+static void check_output(void *options, struct argp_state *state)
 {
+    struct draw_options *o = options;
     const char *slash = o->out ? strrchr(o->out, '/') : NULL, *name = slash ? slash + 1 : o->out;
     const char *ending = name ? strrchr(name, '.') : NULL;
 
@@ -55,37 +46,21 @@ static void parse_output(struct draw_options *o, struct argp_state *state)
         argp_error(state, "-o %s: --html needs a .html file", o->out);
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct draw_options *o = state->input;
+static const struct option_row option_rows[] = {
+    { "output", 'o', "FILE", 3, OPTION_TEXT(struct draw_options, out),
+      "output file: .svg, or .html for an HTML page (default: standard output)" },
+    { "html", 0, NULL, 3, OPTION_FLAG(struct draw_options, html),
+      "write an HTML page, which also shows details of the arrow or rank under the pointer" },
+    { "rounds", 0, "FIRST-LAST", 3, OPTION_CALL(take_rounds), "draw only these rounds" },
+    { 0 },
+};
 
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->plan;
-        return 0;
-    case 'o':
-        o->out = arg;
-        return 0;
-    case OPT_HTML:
-        o->html = true;
-        return 0;
-    case OPT_ROUNDS:
-        parse_rounds(o, arg, state);
-        return 0;
-    case ARGP_KEY_END:
-        parse_output(o, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
-static const struct argp argp = {
-    .options = options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .check = check_output,
     .args_doc = PLAN_ARGS_DOC,
-    .children = children,
+    .common = &plan_command_line,
+    .common_at = offsetof(struct draw_options, plan),
     .doc = "Draws a plan as SVG or HTML.\vRanks are rows, ordered by host and socket; rounds are "
            "columns. Each transfer is an arrow, coloured by its link.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
@@ -103,18 +78,19 @@ static void write_page(FILE *to, const struct plan *p, const struct tt_program *
             p->algo->name);
     fputs("<style>\nbody{font-family:sans-serif;margin:16px}\n.r{cursor:pointer}\n"
           "svg.some .t[data-from]{opacity:.1}\nsvg.some .t.on{opacity:1}\n"
-          "#told{position:sticky;bottom:0;background:#fff;border-top:1px solid "
+          "#details{position:sticky;bottom:0;background:#fff;border-top:1px solid "
           "#ccc;min-height:1.4em;padding:8px 0}\n</style>\n",
           to);
     plan_svg(to, p, program, t, first, end);
-    fputs("<p id=\"told\">Move the pointer to an arrow or to a rank number for "
+    fputs("<p id=\"details\">Move the pointer to an arrow or to a rank number for "
           "details.</p>\n<script>\n"
-          "const svg = document.querySelector('svg'), told = document.getElementById('told');\n"
+          "const svg = document.querySelector('svg');\n"
+          "const details = document.getElementById('details');\n"
           "const arrows = [...svg.querySelectorAll('.t[data-from]')];\n"
           "function show(on, text) {\n"
           "  svg.classList.toggle('some', on.length > 0);\n"
           "  arrows.forEach(a => a.classList.toggle('on', on.includes(a)));\n"
-          "  told.textContent = text;\n"
+          "  details.textContent = text;\n"
           "}\n"
           "arrows.forEach(a => {\n"
           "  a.addEventListener('mouseenter', () => show([a], "
@@ -175,7 +151,6 @@ int plan_draw_main(int argc, char **argv)
 {
     struct draw_options o = { .out = NULL };
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     return plan_with_traffic(&o.plan, RANKS_MAX, write_picture, &o);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "comm/planread.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "sched/json.h"
 
@@ -19,60 +20,45 @@ struct show_options {
     uint32_t rank;
     uint64_t rounds_max;
     const char *name;           /* of the plan as JSON; NULL: the algorithm's */
-    bool rank_said, json;
+    bool has_rank, json;
 };
 
-enum { OPT_JSON = 256, OPT_ROUNDS, OPT_NAME };
+static void take_rank(void *options, struct argp_state *state, char *arg)
+{
+    struct show_options *o = options;
 
-static const struct argp_option options[] = {
-    { "rank", 'r', "RANK", 0, "show the program of this rank (default 0)", 3 },
-    { "rounds", OPT_ROUNDS, "N", 0, "show the first N rounds (default 1000)", 3 },
-    { "json", OPT_JSON, NULL, 0,
-      "print the programs of all ranks as a JSON plan (docs/plan-format.md)", 3 },
-    { "name", OPT_NAME, "NAME", 0,
+    o->rank = (uint32_t)option_number(state, "--rank", arg, 0, RANKS_MAX - 1);
+    o->has_rank = true;
+}
+
+static void check_options(void *options, struct argp_state *state)
+{
+    struct show_options *o = options;
+
+    if (o->json && o->has_rank)
+        argp_error(state, "conflicting options: --json prints all ranks and excludes --rank");
+    if (o->name && !o->json)
+        argp_error(state, "missing option: --name needs --json");
+}
+
+static const struct option_row option_rows[] = {
+    { "rank", 'r', "RANK", 3, OPTION_CALL(take_rank), "show the program of this rank (default 0)" },
+    { "rounds", 0, "N", 3, OPTION_INTEGER(struct show_options, rounds_max, 1, UINT32_MAX),
+      "show the first N rounds (default 1000)" },
+    { "json", 0, NULL, 3, OPTION_FLAG(struct show_options, json),
+      "print the programs of all ranks as a JSON plan (docs/plan-format.md)" },
+    { "name", 0, "NAME", 3, OPTION_TEXT(struct show_options, name),
       "with --json: name of the plan, e.g. \"allgather_mine\"; must be unique if the plan will be "
-      "loaded", 3 },
+      "loaded" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct show_options *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->plan;
-        o->rounds_max = ROUNDS_DEFAULT;
-        return 0;
-    case 'r':
-        o->rank = (uint32_t)option_number(state, "--rank", arg, 0, RANKS_MAX - 1);
-        o->rank_said = true;
-        return 0;
-    case OPT_ROUNDS:
-        o->rounds_max = option_number(state, "--rounds", arg, 1, UINT32_MAX);
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_NAME:
-        o->name = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (o->json && o->rank_said)
-            argp_error(state, "conflicting options: --json prints all ranks and excludes --rank");
-        if (o->name && !o->json)
-            argp_error(state, "missing option: --name needs --json");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
-static const struct argp argp = {
-    .options = options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .check = check_options,
     .args_doc = PLAN_ARGS_DOC,
-    .children = children,
+    .common = &plan_command_line,
+    .common_at = offsetof(struct show_options, plan),
     .doc =
         "Prints the program of a rank, round by round.\vA step runs as soon as the bytes that it "
         "uses are available. It does not wait for other steps of the same or earlier rounds. The "
@@ -262,12 +248,11 @@ static bool show_json(const struct plan *p, const char *name)
 
 int plan_show_main(int argc, char **argv)
 {
-    struct show_options o = { .rank = 0 };
+    struct show_options o = { .rounds_max = ROUNDS_DEFAULT };
     struct plan plan;
     bool fine;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     if (!plan_open(&plan, &o.plan, o.json ? RANKS_JSON_MAX : RANKS_MAX))
         return 1;
     fine = o.json ? show_json(&plan, o.name) : show_rank(&plan, &o);

@@ -1,4 +1,5 @@
 /* tutti plan why: the algorithm that the library selects for a call, and the reasons. */
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/plan/plan.h"
 
@@ -46,50 +47,23 @@ struct why {
                                            does, or none is given */
 };
 
-enum { OPT_JSON = 256, OPT_WIRE, OPT_CORES, OPT_SIMULATE };
-
-static const struct argp_option options[] = {
-    { "wire", OPT_WIRE, "shm|tcp", 0,
-      "transport between ranks of one host (default shm; in a job: the allowed transports)", 3 },
-    { "cores", OPT_CORES, "N", 0,
-      "cores per host (default: those of this host; with --topo: one per rank)", 3 },
-    { "simulate", OPT_SIMULATE, NULL, 0,
+static const struct option_row option_rows[] = {
+    { "wire", 0, "shm|tcp", 3, OPTION_TEXT(struct why_options, wire),
+      "transport between ranks of one host (default shm; in a job: the allowed transports)" },
+    { "cores", 0, "N", 3, OPTION_INTEGER(struct why_options, cores, 1, 1 << 20),
+      "cores per host (default: those of this host; with --topo: one per rank)" },
+    { "simulate", 0, NULL, 3, OPTION_FLAG(struct why_options, simulates),
       "also simulate the candidates if the library does not, because there are too many ranks; "
-      "may take minutes", 3 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON document", 3 },
+      "may take minutes" },
+    { "json", 0, NULL, 3, OPTION_FLAG(struct why_options, json), "print one JSON document" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct why_options *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->plan;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_SIMULATE:
-        o->simulates = true;
-        return 0;
-    case OPT_WIRE:
-        o->wire = arg;
-        return 0;
-    case OPT_CORES:
-        o->cores = (uint32_t)option_number(state, "--cores", arg, 1, 1 << 20);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = { { &plan_options_argp, 0, NULL, 0 }, { 0 } };
-static const struct argp argp = {
-    .options = options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
     .args_doc = "COLL SIZE",
-    .children = children,
+    .common = &plan_command_line,
+    .common_at = offsetof(struct why_options, plan),
     .doc =
         "Shows which algorithm the library selects for a call of SIZE bytes, and why.\vAll "
         "candidates are listed with their predicted times and their bottlenecks. In a job, "
@@ -670,8 +644,7 @@ int plan_why_main(int argc, char **argv)
 {
     struct why_options o = { .plan = { .any_algo = true } };
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     if (perf_job_ranks() && !o.plan.topo && !o.plan.nranks && !o.plan.hosts)
         return why_in_job(&o);
     return perf_job_speaks() ? why_planned(&o) : 0;     /* the output of all ranks would be the

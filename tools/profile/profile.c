@@ -1,84 +1,44 @@
 /* tutti profile: where the time of a job went, from its trace dumps. */
 #include "tools/profile/profile.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tools/command_line.h"
 #include "tools/dump_files.h"
 #include "tools/failed.h"
-#include "tools/option_values.h"
 #include "tools/tool.h"
 
 #define LAST 65536u             /* operations read of each rank, and of all ranks: */
 #define LAST_OF_ALL (16u << 20)
 
 struct options {
-    char **paths;               /* [npaths] of the command line */
-    uint32_t npaths, rows, last;
+    struct dump_paths paths;
+    uint32_t rows, last;
     double window_s;            /* 0: a part of the time */
     const char *perfetto, *torchfr;
-    bool json, quiet;
+    bool json;
 };
 
-enum { OPT_JSON = 256, OPT_PERFETTO, OPT_ROWS, OPT_LAST, OPT_WINDOW, OPT_TORCHFR };
-
-static const struct argp_option argp_options[] = {
-    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
-    { "perfetto", OPT_PERFETTO, "FILE", 0,
-      "write the operations as a Chrome trace, for ui.perfetto.dev", 0 },
-    { "torchfr", OPT_TORCHFR, "DIRECTORY", 0,
-      "write the collectives for PyTorch's torchfrtrace, one file per rank", 0 },
-    { "rows", OPT_ROWS, "N", 0, "show at most N rows in each table (default 20)", 0 },
-    { "last", OPT_LAST, "N", 0,
-      "use the last N operations of each rank (default 65536, fewer for more than 256 dumps)", 0 },
-    { "window", OPT_WINDOW, "SECONDS", 0,
-      "judge slow ranks in windows of SECONDS (default: a 24th of the time)", 0 },
-    { "quiet", 'q', NULL, 0, "print no progress on standard error", 0 },
+static const struct option_row option_rows[] = {
+    { "json", 0, NULL, 0, OPTION_FLAG(struct options, json), "print one JSON document" },
+    { "perfetto", 0, "FILE", 0, OPTION_TEXT(struct options, perfetto),
+      "write the operations as a Chrome trace, for ui.perfetto.dev" },
+    { "torchfr", 0, "DIRECTORY", 0, OPTION_TEXT(struct options, torchfr),
+      "write the collectives for PyTorch's torchfrtrace, one file per rank" },
+    { "rows", 0, "N", 0, OPTION_INTEGER(struct options, rows, 1, 100000),
+      "show at most N rows in each table (default 20)" },
+    { "last", 0, "N", 0, OPTION_INTEGER(struct options, last, 1, TT_DUMPS_KEPT_MAX),
+      "use the last N operations of each rank (default 65536, fewer for more than 256 dumps)" },
+    { "window", 0, "SECONDS", 0, OPTION_REAL(struct options, window_s, 0.001, 86400),
+      "judge slow ranks in windows of SECONDS (default: a 24th of the time)" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_PERFETTO:
-        o->perfetto = arg;
-        return 0;
-    case OPT_TORCHFR:
-        o->torchfr = arg;
-        return 0;
-    case OPT_ROWS:
-        o->rows = (uint32_t)option_number(state, "--rows", arg, 1, 100000);
-        return 0;
-    case OPT_LAST:
-        o->last = (uint32_t)option_number(state, "--last", arg, 1, TT_DUMPS_KEPT_MAX);
-        return 0;
-    case OPT_WINDOW:
-        o->window_s = option_real(state, "--window", arg, 0.001, 86400);
-        return 0;
-    case 'q':
-        o->quiet = true;
-        return 0;
-    case ARGP_KEY_ARGS:
-        o->paths = state->argv + state->next;
-        o->npaths = (uint32_t)(state->argc - state->next);
-        return 0;
-    case ARGP_KEY_END:
-        if (o->npaths == 0)
-            argp_error(state, "missing argument: the trace dumps, or their directory");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .common = &dump_paths_command_line,
+    .common_at = offsetof(struct options, paths),
     .args_doc = "FILE|DIRECTORY...",
     .doc =
         "Reports where the time of a job went, from its trace dumps: calls, bytes, times and bus "
@@ -164,15 +124,15 @@ int tool_profile_main(int argc, char **argv)
     struct profiled p = { .rows = 20 };
     bool good;
 
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    command_line_read(&command, &o, argc, argv);
     p.rows = o.rows;
     if (tt_dumps_init(&p.dumps)) {
         fprintf(stderr, "tutti profile: out of memory\n");
         return EXIT_FAILURE;
     }
-    good = dump_files_find(&f, o.paths, o.npaths, argv[0]);
+    good = dump_files_find(&f, &o.paths, argv[0]);
     p.dumps.kept_max = kept(&o, f.n);
-    good = good && dump_files_read(&p.dumps, &f, o.quiet, argv[0]) && profile(&p, &o);
+    good = good && dump_files_read(&p.dumps, &f, o.paths.quiet, argv[0]) && profile(&p, &o);
     dump_files_fini(&f);
     tt_dumps_fini(&p.dumps);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -18,6 +18,8 @@ struct profiled {
 /* Returns the finding's group in words, e.g. `"dp"`, in out[96]. */
 const char *profile_group(const struct profiled *p, uint32_t group, char out[96]);
 
+/* Converts a time; negative ones and NaN: 0, those that are too large: INT64_MAX. */
+int64_t profile_ns(double ns);
 /* Prints tables. */
 void profile_print(const struct profiled *p);
 /* Prints one JSON document. Returns false without memory. */

@@ -15,6 +15,12 @@ static void add_u64(struct json_object *o, const char *key, uint64_t value)
     add(o, key, json_object_new_uint64(value));
 }
 
+/* Adds a time. Sums of hostile dumps may exceed the integers of JSON readers. */
+static void add_ns(struct json_object *o, const char *key, double ns)
+{
+    add(o, key, json_object_new_int64(profile_ns(ns)));
+}
+
 static struct json_object *json_text(const struct tt_dumps *d, uint32_t text)
 {
     return text == TT_INTERN_EMPTY ? NULL : json_object_new_string(tt_dumps_text(d, text));
@@ -30,6 +36,22 @@ static void add_comm(struct json_object *o, const struct tt_dumps *d, uint32_t c
     add_u64(o, "nranks", d->comms[comm].members.n);
 }
 
+/* The stages of long operations; NULL: there are none. */
+static struct json_object *json_stages(const struct tt_profile_row *r)
+{
+    struct json_object *o = r->nstaged ? json_object_new_object() : NULL;
+    char key[32];
+
+    if (!o)
+        return NULL;
+    add_u64(o, "calls", r->nstaged);
+    for (int k = 0; k < TT_PROFILE_STAGES; k++) {
+        snprintf(key, sizeof key, "%s_ns", tt_profile_stage_name((enum tt_profile_stage)k));
+        add_ns(o, key, r->staged_ns[k]);
+    }
+    return o;
+}
+
 static struct json_object *json_row(const struct tt_dumps *d, const struct tt_profile_row *r)
 {
     struct json_object *o = json_object_new_object();
@@ -41,12 +63,13 @@ static struct json_object *json_row(const struct tt_dumps *d, const struct tt_pr
     add_u64(o, "calls", r->calls);
     add_u64(o, "failed", r->nfailed);
     add_u64(o, "bytes", r->bytes);
-    add_u64(o, "total_ns", (uint64_t)r->total_ns);
-    add_u64(o, "queued_ns", (uint64_t)r->queued_ns);
-    add_u64(o, "waited_ns", (uint64_t)r->waited_ns);
+    add_ns(o, "total_ns", r->total_ns);
+    add_ns(o, "queued_ns", r->queued_ns);
+    add_ns(o, "waited_ns", r->waited_ns);
     add(o, "median_ns", json_object_new_int64(r->median_ns));
     add(o, "max_ns", json_object_new_int64(r->max_ns));
     add(o, "transfer_median_ns", r->transfer_ns < 0 ? NULL : json_object_new_int64(r->transfer_ns));
+    add(o, "stages", json_stages(r));
     add(o, "busbw_gbs", r->busbw > 0 ? json_object_new_double(r->busbw) : NULL);
     return o;
 }
@@ -60,7 +83,7 @@ static struct json_object *json_late(const struct tt_dumps *d, const struct tt_p
     add(o, "host", json_text(d, d->ranks[l->rank].host));
     add_u64(o, "times_last", l->times);
     add_u64(o, "known_operations", l->of);
-    add_u64(o, "lost_ns", (uint64_t)l->lost_ns);
+    add_ns(o, "lost_ns", l->lost_ns);
     return o;
 }
 
@@ -86,8 +109,10 @@ static struct json_object *json_found(const struct profiled *p, const struct tt_
     add_u64(o, "last_window", f->last);
     add_u64(o, "windows", f->nwindows);
     add(o, "factor", f->kind == TT_PACE_LATE ? NULL : json_object_new_double(f->factor));
-    add(o, "lost_ns",
-        f->kind == TT_PACE_LATE ? json_object_new_uint64((uint64_t)f->lost_ns) : NULL);
+    if (f->kind == TT_PACE_LATE)
+        add_ns(o, "lost_ns", f->lost_ns);
+    else
+        add(o, "lost_ns", NULL);
     return o;
 }
 
@@ -101,6 +126,8 @@ static void add_pace(struct json_object *all, const struct profiled *p)
         json_object_array_add(list, json_found(p, &f[i]));
     add_u64(all, "windows", p->pace.nwindows);
     add_u64(all, "window_ns", (uint64_t)p->pace.window_ns);
+    add_u64(all, "operations_not_compared", tt_pace_counts(p->pace.pace).nskipped);
+    add_u64(all, "ranks_not_judged", tt_pace_counts(p->pace.pace).nunjudged);
     add(all, "slow", list);
 }
 
@@ -112,7 +139,7 @@ static void add_totals(struct json_object *o, const struct profiled *p)
     for (uint32_t r = 0; r < d->nranks; r++)
         lost += d->ranks[r].lost;
     add(o, "job", json_object_new_string(d->job));
-    add_u64(o, "nranks", d->nranks);
+    add_u64(o, "nranks", d->nmembers);
     add_u64(o, "dumps", d->ndumps);
     add_u64(o, "complete_dumps", d->ncomplete);
     add_u64(o, "rejected_files", d->nrejected);
@@ -126,6 +153,13 @@ static void add_totals(struct json_object *o, const struct profiled *p)
         p->profile.begin == TT_DUMPS_NEVER ? NULL : json_object_new_int64(p->profile.begin));
     add(o, "end_ns",
         p->profile.end == TT_DUMPS_NEVER ? NULL : json_object_new_int64(p->profile.end));
+}
+
+int64_t profile_ns(double ns)
+{
+    if (!(ns > 0))
+        return 0;
+    return ns < 0x1p63 ? (int64_t)ns : INT64_MAX;
 }
 
 bool profile_print_json(const struct profiled *p)

@@ -1,10 +1,10 @@
 /* The operations as a Chrome trace ("Trace Event Format"), which ui.perfetto.dev reads.
  *
  * Each rank is a process, whose first track has its operations as complete events ("X"). An
- * operation that begins before an earlier one has ended is on a further track, so that the slices of
- * a track nest. Slices within an operation show how long it was queued, and how long it waited for
- * the last caller. Flows ("s", "t", "f") lead from a send to its receive, and through the ranks of a
- * collective in the order of their calls. */
+ * operation that begins before an earlier one has ended is on a further track, so that the slices
+ * of a track nest. Slices within an operation show how long it was queued, and how long it waited
+ * for the last caller. Flows ("s", "t", "f") lead from a send to its receive, and through the ranks
+ * of a collective in the order of their calls. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -88,6 +88,20 @@ static bool is_drawn(const struct writer *w, const struct tt_dumps_op *op)
            op->called < LONGEST_NS && end_of(w, op) < LONGEST_NS;
 }
 
+/* The stages of a long operation, as arguments. */
+static void put_stage_times(struct writer *w, uint32_t i)
+{
+    double ns[TT_PROFILE_STAGES];
+    char key[32];
+
+    if (!tt_profile_stages_of(&w->p->instances, i, ns))
+        return;
+    for (int k = 0; k < TT_PROFILE_STAGES; k++) {
+        snprintf(key, sizeof key, "%s_us", tt_profile_stage_name((enum tt_profile_stage)k));
+        put_us(w, key, profile_ns(ns[k]));
+    }
+}
+
 static void put_arguments(struct writer *w, uint32_t i)
 {
     const struct tt_dumps *d = &w->p->dumps;
@@ -109,6 +123,7 @@ static void put_arguments(struct writer *w, uint32_t i)
         fprintf(w->to, ",\"peer\":%u", op->peer);
     if (op->class == TT_OP_P2P)
         fprintf(w->to, ",\"tag\":%" PRId64, op->tag);
+    put_stage_times(w, i);
     fprintf(w->to, "}");
 }
 

@@ -36,7 +36,7 @@ static void print_head(const struct profiled *p)
 
     for (uint32_t r = 0; r < d->nranks; r++)
         lost += d->ranks[r].lost;
-    printf("job %s: %u ranks, %u dumps", d->job, d->nranks, d->ndumps);
+    printf("job %s: %u ranks, %u dumps", d->job, d->nmembers, d->ndumps);
     if (d->ndumps > d->ncomplete)
         printf(" (%u incomplete)", d->ndumps - d->ncomplete);
     printf(", %" PRIu64 " operations", f->calls);
@@ -94,6 +94,43 @@ static void print_rows(const struct profiled *p)
         print_row(p, &f->rows[i]);
     if (f->nrows > p->rows)
         printf("... (%zu other rows; --rows shows more)\n", f->nrows - p->rows);
+}
+
+/* Stages of long operations, in percent of their time. */
+static void print_stages(const struct profiled *p)
+{
+    static const char *const heads[] = { "queue", "peer", "ctrl", "reg",
+                                         "send",  "red",  "copy", "wire" };
+    const struct tt_profile *f = &p->profile;
+    char comm[32], size[16];
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->nrows; i++) {
+        const struct tt_profile_row *r = &f->rows[i];
+        double all = 0;
+
+        if (r->nstaged == 0 || n++ >= p->rows)
+            continue;
+        if (n == 1) {
+            printf("\nstages of long operations, in %% of their time\n");
+            printf("%-8s %-12s %-12s %7s %6s", "comm", "operation", "algorithm",
+                   "size >=", "calls");
+            for (int k = 0; k < TT_PROFILE_STAGES; k++)
+                printf(" %5s", heads[k]);
+            printf("\n");
+        }
+        for (int k = 0; k < TT_PROFILE_STAGES; k++)
+            all += r->staged_ns[k];
+        printf("%-8.8s %-12.12s %-12.12s %7s %6" PRIu64,
+               tt_dumps_comm_name(&p->dumps, r->comm, comm), tt_dumps_text(&p->dumps, r->kind),
+               short_algorithm(&p->dumps, r), text_of_bytes((double)r->bytes_from, size),
+               r->nstaged);
+        for (int k = 0; k < TT_PROFILE_STAGES; k++)
+            printf(" %5.1f", all > 0 ? 100 * r->staged_ns[k] / all : 0);
+        printf("\n");
+    }
+    if (n > p->rows)
+        printf("... (%zu other rows; --rows shows more)\n", n - p->rows);
 }
 
 static void print_late(const struct profiled *p)
@@ -160,6 +197,7 @@ static void print_found(const struct profiled *p, const struct tt_pace_found *f)
 
 static void print_pace(const struct profiled *p)
 {
+    const struct tt_pace_counts counts = tt_pace_counts(p->pace.pace);
     uint32_t n;
     const struct tt_pace_found *f = tt_pace_found(p->pace.pace, &n);
     char window[16];
@@ -172,12 +210,21 @@ static void print_pace(const struct profiled *p)
         print_found(p, &f[i]);
     if (n > p->rows)
         printf("  ... (%u others; --rows shows more)\n", n - p->rows);
+    if (counts.nskipped > 0)
+        printf("  not compared: %" PRIu64 " operations (more than %u sizes or %u operations in a "
+               "window)\n",
+               counts.nskipped, TT_PACE_SERIES_MAX, TT_PACE_SAMPLES_MAX);
+    if (counts.nunjudged > 0)
+        printf("  not judged: ranks with too many common communicators, %" PRIu64
+               " times in all windows\n",
+               counts.nunjudged);
 }
 
 void profile_print(const struct profiled *p)
 {
     print_head(p);
     print_rows(p);
+    print_stages(p);
     print_late(p);
     print_pace(p);
 }

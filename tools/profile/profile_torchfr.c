@@ -12,11 +12,13 @@
 #include "tools/profile/profile.h"
 
 #define FORMAT_VERSION "2.10"
+#define LISTED_MAX (128u << 20)     /* entries in the lists of members of all files: 1 GB */
 
 struct torchfr {
     const struct profiled *p;
     FILE *to;
     uint64_t *first;            /* [ncomms] first collective that all ranks with records have */
+    bool *is_used;              /* [ncomms] has collectives */
     char *members;              /* scratch for the longest list of members */
     size_t members_max;
 };
@@ -221,6 +223,25 @@ static bool is_written(const struct torchfr *t, const struct tt_dumps_op *op)
            op->seq >= t->first[op->comm];
 }
 
+/* Returns whether the members of a communicator are listed: it has collectives, of any rank. */
+static bool is_listed(const struct torchfr *t, uint32_t comm)
+{
+    return t->is_used[comm] && t->p->dumps.comms[comm].members.n > 0;
+}
+
+/* Returns the number of entries in all lists of members. Each rank lists those of its
+ * communicators. A dump states members as ranges, so short dumps may have long lists. */
+static uint64_t count_listed(const struct torchfr *t)
+{
+    const struct tt_dumps *d = &t->p->dumps;
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < d->nlocals; i++)
+        if (is_listed(t, d->locals[i].comm))
+            n += d->comms[d->locals[i].comm].members.n;
+    return n;
+}
+
 /* Key: "[0, 1, 2]". */
 static void put_members(const struct torchfr *t, const struct tt_dumps_comm *c)
 {
@@ -245,7 +266,7 @@ static void put_groups(const struct torchfr *t, uint32_t rank)
     for (uint32_t k = 0; k < r->nlocals; k++) {
         const uint32_t comm = d->locals[r->locals_first + k].comm;
 
-        if (d->comms[comm].members.n == 0)
+        if (!is_listed(t, comm))
             continue;
         put_text(t->to, group_of(d, comm, group));
         fputs("}(", t->to);
@@ -298,8 +319,8 @@ static bool write_rank(struct torchfr *t, const char *folder, uint32_t rank)
     return !failed;
 }
 
-/* Sets the first collective of each communicator that all ranks with records of it have: older
- * records of some ranks may have been overwritten. */
+/* Sets which communicators have collectives, and the first one of each that all ranks with records
+ * of it have: older records of some ranks may have been overwritten. */
 static bool find_first(struct torchfr *t)
 {
     const struct tt_dumps *d = &t->p->dumps;
@@ -314,7 +335,10 @@ static bool find_first(struct torchfr *t)
         const struct tt_dumps_op *op = &d->ops[in->order[i]];
         const struct tt_dumps_local *l = tt_dumps_local_of(d, op->comm, op->rank);
 
-        if (l && kind_of(d, op) && op->seq < lowest[l - d->locals])
+        if (!kind_of(d, op))
+            continue;
+        t->is_used[op->comm] = true;
+        if (l && op->seq < lowest[l - d->locals])
             lowest[l - d->locals] = op->seq;
     }
     for (size_t i = 0; i < d->nlocals; i++)
@@ -332,6 +356,20 @@ static bool make_folder(const char *folder)
     return false;
 }
 
+/* Checks the size of the output before the first file is written. */
+static bool is_small(const struct torchfr *t)
+{
+    const uint64_t n = count_listed(t);
+
+    if (n <= LISTED_MAX)
+        return true;
+    fprintf(stderr,
+            "tutti profile: --torchfr: the lists of members have %" PRIu64 " entries, at most %u "
+            "are written (give the dumps of fewer ranks)\n",
+            n, LISTED_MAX);
+    return false;
+}
+
 bool profile_write_torchfr(const struct profiled *p, const char *folder)
 {
     const struct tt_dumps *d = &p->dumps;
@@ -339,15 +377,17 @@ bool profile_write_torchfr(const struct profiled *p, const char *folder)
     bool good;
 
     t.first = calloc(d->ncomms + 1ul, sizeof *t.first);
+    t.is_used = calloc(d->ncomms + 1ul, sizeof *t.is_used);
     t.members = malloc(t.members_max);
-    good = t.first && t.members && find_first(&t);
+    good = t.first && t.is_used && t.members && find_first(&t);
     if (!good)
         fprintf(stderr, "tutti profile: out of memory\n");
-    good = good && make_folder(folder);
+    good = good && is_small(&t) && make_folder(folder);
     for (uint32_t r = 0; r < d->nranks && good; r++)
         if (d->ranks[r].has_dump)
             good = write_rank(&t, folder, r);
     free(t.first);
+    free(t.is_used);
     free(t.members);
     return good;
 }

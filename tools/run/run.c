@@ -24,9 +24,12 @@
 #include "boot/serve.h"
 #include "tools/failed.h"
 #include "tools/run/run_child.h"
+#include "tools/run/run_links.h"
 #include "tools/run/run_options.h"
 #include "tools/run/run_output.h"
 #include "tools/run/run_place.h"
+#include "tools/run/run_relay.h"
+#include "tools/run/run_subtree.h"
 
 #define GRACE_NS (3 * TT_SECOND)
 /* wait after the first detected failure: an earlier one may be detected later */
@@ -36,8 +39,10 @@
 #define STOP_NS (5 * TT_SECOND) /* for all ranks to stop; a busy machine may need long */
 #define WAIT_MS 50              /* interval of checks while a stream is not read */
 #define ENV_BYTES 512
+#define RANK_ENV 4              /* variables of a rank */
+#define COMMON_ENV 5            /* variables of the job, without those of the user */
 
-enum { RANK_RUNNING, RANK_ENDED };
+enum { RANK_NONE, RANK_RUNNING, RANK_ENDED };
 
 struct rank {
     struct child child;
@@ -47,6 +52,12 @@ struct rank {
                                    open */
     bool reported;                  /* the rank's failure was reported, or caused by this process */
     struct output out, err;
+    bool relayed;               /* started by a relay, not by this process */
+    uint8_t open;               /* of a relayed rank: streams that are not closed; bit 0: out, 1:
+                                   err */
+    enum lost_how lost;
+    int shell;                  /* lost: wait status of the remote shell; it may be 0 */
+    struct sink *files;         /* [2] output files of a relayed rank; NULL: none */
 };
 
 struct job {
@@ -54,7 +65,15 @@ struct job {
     struct hosts hosts;
     uint32_t *host_of, *local_of;
     struct rank *ranks;
-    uint32_t nstarted, nrunning, nended;
+    uint32_t *direct;               /* [ndirect] ranks that this process starts */
+    uint32_t ndirect;
+    struct subtree tree;            /* the remote hosts, if they are started in a tree; else none */
+    struct links links;
+    char (*env)[ENV_BYTES];         /* [COMMON_ENV] variables that are the same for all ranks */
+    const char *common[COMMON_ENV + RUN_ENV_MAX];
+    _Static_assert(COMMON_ENV + RUN_ENV_MAX <= SUBTREE_ENV_MAX, "all variables of the job fit");
+    size_t ncommon;
+    uint32_t nrunning, nended;
     uint64_t turns;             /* iterations of the loop */
     uint64_t report_ns;          /* when to report the first failure; 0: no failure, or it was
                                    reported */
@@ -68,6 +87,8 @@ struct job {
     int terminal[2];            /* pipe to rank 0's standard input, if the launcher's is a
                                    terminal; else -1 */
     int status;                 /* exit status, of the first failed rank */
+    uint64_t answer_ns;         /* when remote shells that have not answered are ended;
+                                   TT_NEVER: none */
     bool ending;                /* the ranks have been signalled to end */
     bool killed;
     uint64_t kill_ns;           /* when the remaining ranks are killed */
@@ -160,32 +181,48 @@ static bool serve_rendezvous(struct job *j)
 
 /* ---- starting ---- */
 
-/* Writes the variables of one rank into text[ENV_MAX][ENV_BYTES]. Those of the user are last and
- * take precedence. */
+/* Writes the variables that are the same for all ranks. Those of the user are last and take
+ * precedence. */
+static void write_common_env(struct job *j)
+{
+    const struct run_options *o = j->opt;
+    size_t n = 0;
+
+    snprintf(j->env[n++], ENV_BYTES, "TUTTI_RENDEZVOUS=%s", j->rendezvous);
+    snprintf(j->env[n++], ENV_BYTES, "TUTTI_TOKEN=%s", j->token);
+    if (o->wires)
+        snprintf(j->env[n++], ENV_BYTES, "TUTTI_WIRES=%s", o->wires);
+    if (o->interfaces)
+        snprintf(j->env[n++], ENV_BYTES, "TUTTI_INTERFACES=%s", o->interfaces);
+    if (o->timeout_s > 0)
+        snprintf(j->env[n++], ENV_BYTES, "TUTTI_TIMEOUT_MS=%.0f",
+                 o->timeout_s * 1000 < 1 ? 1 : o->timeout_s * 1000);
+    for (size_t i = 0; i < n; i++)
+        j->common[i] = j->env[i];
+    for (size_t i = 0; i < o->nenv; i++)
+        j->common[n++] = o->env[i];
+    j->ncommon = n;
+    for (size_t i = 0; i < n; i++)
+        j->tree.env[i] = j->common[i];
+    j->tree.nenv = n;
+}
+
+/* Writes the variables of one rank into text[RANK_ENV][ENV_BYTES], and all of its variables to
+ * env. */
 static size_t write_env(const struct job *j, uint32_t rank, char (*text)[ENV_BYTES],
                         const char **env)
 {
-    const struct run_options *o = j->opt;
     const struct host *host = &j->hosts.at[j->host_of[rank]];
     size_t n = 0;
 
-    snprintf(text[n++], ENV_BYTES, "TUTTI_RANK=%u", rank);
-    snprintf(text[n++], ENV_BYTES, "TUTTI_SIZE=%u", o->nranks);
-    snprintf(text[n++], ENV_BYTES, "TUTTI_LOCAL_RANK=%u", j->local_of[rank]);
-    snprintf(text[n++], ENV_BYTES, "TUTTI_LOCAL_SIZE=%u", host->nlocal);
-    snprintf(text[n++], ENV_BYTES, "TUTTI_RENDEZVOUS=%s", j->rendezvous);
-    snprintf(text[n++], ENV_BYTES, "TUTTI_TOKEN=%s", j->token);
-    if (o->wires)
-        snprintf(text[n++], ENV_BYTES, "TUTTI_WIRES=%s", o->wires);
-    if (o->interfaces)
-        snprintf(text[n++], ENV_BYTES, "TUTTI_INTERFACES=%s", o->interfaces);
-    if (o->timeout_s > 0)
-        snprintf(text[n++], ENV_BYTES, "TUTTI_TIMEOUT_MS=%.0f",
-                 o->timeout_s * 1000 < 1 ? 1 : o->timeout_s * 1000);
-    for (size_t i = 0; i < n; i++)
-        env[i] = text[i];
-    for (size_t i = 0; i < o->nenv; i++)
-        env[n++] = o->env[i];
+    snprintf(text[0], ENV_BYTES, "TUTTI_RANK=%u", rank);
+    snprintf(text[1], ENV_BYTES, "TUTTI_SIZE=%u", j->opt->nranks);
+    snprintf(text[2], ENV_BYTES, "TUTTI_LOCAL_RANK=%u", j->local_of[rank]);
+    snprintf(text[3], ENV_BYTES, "TUTTI_LOCAL_SIZE=%u", host->nlocal);
+    for (; n < RANK_ENV; n++)
+        env[n] = text[n];
+    for (size_t i = 0; i < j->ncommon; i++)
+        env[n++] = j->common[i];
     return n;
 }
 
@@ -246,13 +283,13 @@ static int open_input(struct job *j, uint32_t rank)
 static int start_rank(struct job *j, uint32_t rank)
 {
     const struct host *host = &j->hosts.at[j->host_of[rank]];
-    char text[ENV_MAX - RUN_ENV_MAX][ENV_BYTES];
+    char text[RANK_ENV][ENV_BYTES];
     struct rank *r = &j->ranks[rank];
     struct child_conf conf = { .argv = j->opt->argv,
                                .host = host->here ? NULL : host->name,
                                .rsh = j->opt->rsh };
     cpu_set_t cores;
-    int status = 126;
+    int status;
 
     conf.nenv = write_env(j, rank, text, conf.env);
     conf.out = open_stream(j, rank, &j->out, &r->out);
@@ -260,30 +297,29 @@ static int start_rank(struct job *j, uint32_t rank)
     conf.in = open_input(j, rank);
     if (host->here && bind_mask(j->opt->bind, j->local_of[rank], host->nlocal, &cores))
         conf.cores = &cores;
-    if (conf.in >= 0 && conf.out >= 0 && conf.err >= 0)
-        status = child_start(&r->child, &conf);
-    if (conf.in >= 0)
-        close(conf.in);
-    if (conf.out >= 0)
-        close(conf.out);
-    if (conf.err >= 0)
-        close(conf.err);
+    status = child_start_with(&r->child, &conf);
     if (status)
         return status;
     r->state = RANK_RUNNING;
     guard_add(j->guard, &r->child);
-    j->nstarted++;
     j->nrunning++;
     return 0;
 }
 
 /* ---- ending ---- */
 
+/* Returns whether the rank is a running child of this process. */
+static bool is_own(const struct rank *r)
+{
+    return r->state == RANK_RUNNING && !r->relayed;
+}
+
 static void signal_all(struct job *j, int sig)
 {
-    for (uint32_t r = 0; r < j->nstarted; r++)
-        if (j->ranks[r].state == RANK_RUNNING)
-            child_signal(&j->ranks[r].child, sig);
+    for (uint32_t i = 0; i < j->ndirect; i++)
+        if (is_own(&j->ranks[j->direct[i]]))
+            child_signal(&j->ranks[j->direct[i]].child, sig);
+    links_signal(&j->links, sig);
 }
 
 /* Sends `sig` to the ranks. Those that do not end within the grace period are killed. */
@@ -320,11 +356,11 @@ static void end_silently(struct job *j)
     const uint64_t end_ns = tt_now_ns() + STOP_NS;
 
     signal_all(j, SIGSTOP);
-    for (uint32_t r = 0; r < j->nstarted; r++)
-        if (j->ranks[r].state == RANK_RUNNING)
+    for (uint32_t r = 0; r < j->opt->nranks; r++)
+        if (is_own(&j->ranks[r]))
             await_stop(j->ranks[r].child.pid, end_ns);
-    for (uint32_t r = 0; r < j->nstarted; r++)
-        if (j->ranks[r].state == RANK_RUNNING && child_ends_by(&j->ranks[r].child, SIGTERM))
+    for (uint32_t r = 0; r < j->opt->nranks; r++)
+        if (is_own(&j->ranks[r]) && child_ends_by(&j->ranks[r].child, SIGTERM))
             kill(j->ranks[r].child.pid, SIGKILL);
     begin_ending(j, SIGTERM);
 }
@@ -333,15 +369,18 @@ static void end_silently(struct job *j)
  * grace period is killed too. */
 static void kill_all(struct job *j)
 {
-    for (uint32_t r = 0; r < j->nstarted; r++) {
+    for (uint32_t r = 0; r < j->opt->nranks; r++) {
         struct child *c = &j->ranks[r].child;
 
-        if (j->ranks[r].state != RANK_RUNNING)
+        if (!is_own(&j->ranks[r]))
             continue;
         child_signal(c, SIGKILL);
         if (j->killed)
             kill(-c->pid, SIGKILL);
     }
+    links_signal(&j->links, SIGKILL);
+    if (j->killed)
+        links_kill(&j->links);
     j->killed = true;
     j->kill_ns = tt_now_ns() + GRACE_NS;
 }
@@ -352,8 +391,73 @@ static int signal_of(const struct rank *r)
     const int code = WIFEXITED(r->ended) ? WEXITSTATUS(r->ended) : 0;
 
     return WIFSIGNALED(r->ended)                                              ? WTERMSIG(r->ended)
-           : r->child.control >= 0 && code > 128 && code < 128 + NSIG ? code - 128
-                                                                      : 0;
+           : r->child.control >= 0 && !r->relayed && code > 128 && code < 128 + NSIG ? code - 128
+                                                                                     : 0;
+}
+
+/* Describes the wait status of a remote shell. */
+static void describe_shell(const struct job *j, int status, char *out, size_t bytes)
+{
+    if (WIFSIGNALED(status))
+        snprintf(out, bytes, "\"%s\" was killed by signal %d (SIG%s)", j->opt->rsh,
+                 WTERMSIG(status),
+                 sigabbrev_np(WTERMSIG(status)) ? sigabbrev_np(WTERMSIG(status)) : "?");
+    else
+        snprintf(out, bytes, "\"%s\" exited with status %d", j->opt->rsh, WEXITSTATUS(status));
+}
+
+/* Lists the hosts without an answer, separated by commas; the last ones are omitted if the room
+ * does not suffice. */
+static void list_silent(const struct job *j, char *out, size_t bytes)
+{
+    uint32_t last = UINT32_MAX;
+    size_t n = 0;
+
+    out[0] = '\0';
+    for (uint32_t r = 0; r < j->opt->nranks; r++) {
+        const char *name = j->hosts.at[j->host_of[r]].name;
+
+        if (j->ranks[r].lost != LOST_SILENT || j->host_of[r] == last)
+            continue;
+        last = j->host_of[r];
+        if (n + strlen(name) + 8 > bytes) {
+            snprintf(out + n, bytes - n, ", ...");
+            return;
+        }
+        n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? ", " : "", name);
+    }
+}
+
+static void print_silent(struct job *j, uint32_t rank, const char *after)
+{
+    char hosts[512];
+
+    list_silent(j, hosts, sizeof hosts);
+    say(j,
+        "tutti run: rank %u was not started: no answer within %g s from %s: \"%.200s\" was "
+        "still running (check that the host is reachable; --timeout changes the limit)%s\n",
+        rank, (double)child_answer_ns(j->common, j->ncommon) / (double)TT_SECOND, hosts,
+        j->opt->rsh, after);
+}
+
+/* Reports the first rank of a host that could not be reached, or whose relay has ended. */
+static void print_lost(struct job *j, uint32_t rank, const char *after)
+{
+    const char *host = j->hosts.at[j->host_of[rank]].name;
+    char shell[512];
+
+    describe_shell(j, j->ranks[rank].shell, shell, sizeof shell);
+    if (j->ranks[rank].lost == LOST_UNREACHED)
+        say(j,
+            "tutti run: rank %u was not started: no answer from host %s: %s (check that the host "
+            "is reachable%s)%s\n",
+            rank, host, shell, j->ranks[rank].relayed ? ", and that tutti is installed there" : "",
+            after);
+    else
+        say(j,
+            "tutti run: rank %u was lost: the relay on host %s, or on the host that started it, "
+            "ended unexpectedly: %s%s\n",
+            rank, host, shell, after);
 }
 
 static void print_failure(struct job *j, uint32_t rank)
@@ -361,11 +465,18 @@ static void print_failure(struct job *j, uint32_t rank)
     const char *host = j->hosts.at[j->host_of[rank]].name,
                *after = j->opt->survive || j->nrunning == 0 ? "" : "; ending the others";
     const int status = j->ranks[rank].ended, code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    const bool elsewhere = j->ranks[rank].child.control >= 0;
+    const bool elsewhere = j->ranks[rank].child.control >= 0 && !j->ranks[rank].relayed;
     const int sig = signal_of(&j->ranks[rank]);
     const int pid = (int)j->ranks[rank].child.pid;
 
-    if (sig)
+    if (j->ranks[rank].lost == LOST_SILENT)
+        print_silent(j, rank, after);
+    else if (j->ranks[rank].lost)
+        print_lost(j, rank, after);
+    else if (j->ranks[rank].relayed && pid == 0)
+        say(j, "tutti run: rank %u on host %s was not started (status %d)%s\n", rank, host, code,
+            after);
+    else if (sig)
         say(j, "tutti run: rank %u (pid %d) on host %s was killed by signal %d (SIG%s)%s\n", rank,
             pid, host, sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
     else if (elsewhere && code == 255)
@@ -388,7 +499,7 @@ static void note_status(struct job *j, int status)
  * fail because of the other; otherwise by the end of output. */
 static bool is_earlier(const struct rank *a, const struct rank *b)
 {
-    const bool killed = signal_of(a), b_killed = signal_of(b);
+    const bool killed = signal_of(a) || a->lost, b_killed = signal_of(b) || b->lost;
 
     if (killed != b_killed)
         return killed;
@@ -402,7 +513,7 @@ static uint32_t first_failure(const struct job *j)
 {
     uint32_t first = j->opt->nranks;
 
-    for (uint32_t r = 0; r < j->nstarted; r++)
+    for (uint32_t r = 0; r < j->opt->nranks; r++)
         if (j->ranks[r].state == RANK_ENDED && j->ranks[r].ended != 0 && !j->ranks[r].reported &&
             (first == j->opt->nranks || is_earlier(&j->ranks[r], &j->ranks[first])))
             first = r;
@@ -422,7 +533,7 @@ static void report_failures(struct job *j)
     const uint64_t now_ns = tt_now_ns();
     bool dying = false;
 
-    for (uint32_t r = 0; r < j->nstarted; r++)
+    for (uint32_t r = 0; r < j->opt->nranks; r++)
         dying |= is_dying(j, r);
     if (j->nrunning > 0 && now_ns < j->report_ns + (dying ? DYING_NS : 0))
         return;
@@ -455,21 +566,15 @@ static bool read_status(struct job *j, uint32_t rank, int *status)
     return info.si_pid != 0;
 }
 
-/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a
- * zombie until the job ends, so that the number of its process group is not reused. */
-static void rank_ended(struct job *j, uint32_t rank)
+/* Records the end of a rank. */
+static void note_end(struct job *j, uint32_t rank, int status)
 {
     struct rank *r = &j->ranks[rank];
-    int status;
 
-    if (!read_status(j, rank, &status))
-        return;
     r->state = RANK_ENDED;
     r->ended = status;
     r->place = j->nended++;
     j->nrunning--;
-    output_pump(&r->out);
-    output_pump(&r->err);
     if (status == 0)
         return;
     r->reported = j->ending;
@@ -477,6 +582,42 @@ static void rank_ended(struct job *j, uint32_t rank)
         j->report_ns = tt_now_ns() + REPORT_NS;
     else if (j->ending && !j->report_ns)
         note_status(j, status);
+}
+
+/* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a
+ * zombie until the job ends, so that the number of its process group is not reused. */
+static void rank_ended(struct job *j, uint32_t rank)
+{
+    int status;
+
+    if (!read_status(j, rank, &status))
+        return;
+    output_pump(&j->ranks[rank].out);
+    output_pump(&j->ranks[rank].err);
+    if (status == 0 && child_ignored_input(&j->ranks[rank].child)) {
+        j->ranks[rank].lost = LOST_UNREACHED;
+        status = 126 << 8;
+    }
+    if (j->ranks[rank].lost == LOST_SILENT)
+        status = 126 << 8;
+    note_end(j, rank, status);
+}
+
+/* Kills the remote shells that have not read their input in time: they may never start a rank, nor
+ * pass on a signal. */
+static void end_silent_shells(struct job *j)
+{
+    if (tt_now_ns() < j->answer_ns)
+        return;
+    j->answer_ns = TT_NEVER;
+    for (uint32_t i = 0; i < j->ndirect; i++) {
+        struct rank *r = &j->ranks[j->direct[i]];
+
+        if (!is_own(r) || !child_ignored_input(&r->child))
+            continue;
+        r->lost = LOST_SILENT;
+        kill(-r->child.pid, SIGKILL);
+    }
 }
 
 /* ---- output of the launcher ---- */
@@ -505,6 +646,151 @@ static void check_sinks(struct job *j)
 {
     check_sink(j, &j->out, &j->reported_out);
     check_sink(j, &j->err, &j->reported_err);
+}
+
+/* ---- ranks below relays ---- */
+
+/* Ends a stream of a relayed rank, and closes its file. */
+static void end_relayed(struct job *j, uint32_t rank, bool err)
+{
+    struct rank *r = &j->ranks[rank];
+    struct sink *file = r->files ? &r->files[err] : NULL;
+
+    if (!(r->open >> err & 1))
+        return;
+    output_end(err ? &r->err : &r->out);
+    r->open &= (uint8_t) ~(1u << err);
+    if (!r->open)
+        r->closed = j->turns;
+    if (!file)
+        return;
+    if (close(file->fd) != 0 && !file->error)
+        file->error = errno;
+    if (!file->error)
+        return;
+    say(j, "tutti run: cannot write standard %s of rank %u to %s: %s (further output is lost)\n",
+        err ? "error" : "output", rank, j->opt->output_dir, strerror(file->error));
+    note_status(j, 1 << 8);
+}
+
+/* The subtree of a relay is lost: its ranks have ended. Only the first one is reported. */
+static void lose_hosts(struct job *j, const struct frame *f)
+{
+    uint32_t words[3];      /* struct lost */
+    bool first = true;
+
+    if (!frame_words(f, words, 3))
+        return;
+    for (uint32_t r = 0; r < j->opt->nranks; r++) {
+        struct rank *rank = &j->ranks[r];
+
+        if (!rank->relayed || rank->state != RANK_RUNNING || j->host_of[r] < f->subject ||
+            j->host_of[r] > words[0])
+            continue;
+        rank->lost = words[2] == LOST_SILENT && j->host_of[r] != f->subject
+                         ? LOST_UNREACHED       /* below the silent host */
+                         : (enum lost_how)words[2];
+        rank->shell = (int)words[1];
+        note_end(j, r, words[1] ? (int)words[1] : 255 << 8);
+        rank->reported |= !first;
+        first = false;
+        end_relayed(j, r, false);
+        end_relayed(j, r, true);
+    }
+}
+
+/* Handles a frame of a relay, which run_links.c has checked. */
+static void take_frame(void *job, const struct frame *f)
+{
+    struct job *j = job;
+    struct rank *r = &j->ranks[f->subject < j->opt->nranks ? f->subject : 0];
+    const bool err = f->kind == FRAME_ERR;
+    uint32_t word = 0;
+
+    switch (f->kind) {
+    case FRAME_STARTED:
+        if (frame_words(f, &word, 1))
+            r->child.pid = (pid_t)word;
+        break;
+    case FRAME_OUT:
+    case FRAME_ERR:
+        if (f->bytes == 0)
+            end_relayed(j, f->subject, err);
+        else if (r->open >> err & 1)
+            output_feed(err ? &r->err : &r->out, (const char *)f->data, f->bytes,
+                        f->bytes < FRAME_OUTPUT_BYTES);
+        break;
+    case FRAME_ENDED:
+        if (frame_words(f, &word, 1) && r->state == RANK_RUNNING)
+            note_end(j, f->subject, (int)word);
+        break;
+    case FRAME_NOTE:
+        say(j, "[host %s] %.*s\n", j->hosts.at[f->subject].name, (int)f->bytes,
+            (const char *)f->data);
+        break;
+    case FRAME_LOST:
+        lose_hosts(j, f);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Opens the output of a relayed rank. */
+static bool open_relayed(struct job *j, uint32_t rank)
+{
+    struct rank *r = &j->ranks[rank];
+    const bool to_files = j->opt->output == OUTPUT_DIR;
+
+    r->out = (struct output){ .from = -1, .to = &j->out, .rank = rank };
+    r->err = (struct output){ .from = -1, .to = &j->err, .rank = rank };
+    r->out.plain = r->err.plain = j->opt->output != OUTPUT_PREFIX;
+    r->relayed = true;
+    r->open = 3;
+    if (!to_files)
+        return true;
+    r->files = calloc(2, sizeof *r->files);
+    if (!r->files)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const int fd = open_file(j, rank, i ? "err" : "out");
+
+        if (fd < 0) {
+            if (i > 0)
+                close(r->files[0].fd);
+            free(r->files);
+            r->files = NULL;
+            return false;
+        }
+        sink_init(&r->files[i], fd, wait_writable, j);
+    }
+    r->out.to = &r->files[0];
+    r->err.to = &r->files[1];
+    return true;
+}
+
+/* Starts the relays, whose ranks count as running from then on. */
+static int start_tree(struct job *j)
+{
+    int status;
+
+    if (j->tree.nhosts == 0)
+        return 0;
+    j->links = (struct links){ .all = &j->tree, .guard = j->guard, .frame = take_frame, .arg = j };
+    for (uint32_t r = 0; r < j->opt->nranks; r++)
+        if (!j->hosts.at[j->host_of[r]].here && !open_relayed(j, r))
+            return 126;
+    status = links_start(&j->links, 0);
+    for (uint32_t i = 0; i < j->links.n; i++) {
+        const struct link *k = &j->links.at[i];
+
+        for (uint32_t h = k->first; h < k->first + k->nhosts; h++)
+            for (uint32_t r = 0; r < j->tree.hosts[h].nlocal; r++) {
+                j->ranks[j->tree.hosts[h].first + r].state = RANK_RUNNING;
+                j->nrunning++;
+            }
+    }
+    return status;
 }
 
 /* ---- signals ---- */
@@ -616,6 +902,10 @@ static int next_wake_ms(const struct job *j)
     const uint64_t now_ns = tt_now_ns();
     uint64_t wake_ns = tt_serve_wake_ns(j->serve);
 
+    if (links_wake_ns(&j->links) < wake_ns)
+        wake_ns = links_wake_ns(&j->links);
+    if (j->answer_ns < wake_ns)
+        wake_ns = j->answer_ns;
     if (j->ending && j->kill_ns < wake_ns)
         wake_ns = j->kill_ns;
     if (j->report_ns) {
@@ -631,25 +921,27 @@ static int next_wake_ms(const struct job *j)
 #define FIXED_FDS 3
 #define FDS_PER_RANK 3
 
-static void fill_poll(const struct job *j, struct pollfd *p)
+static size_t fill_poll(const struct job *j, struct pollfd *p)
 {
     p[0] = (struct pollfd){ .fd = j->signals, .events = POLLIN };
     p[1] = (struct pollfd){ .fd = tt_serve_fd(j->serve), .events = POLLIN };
     p[2] = (struct pollfd){ .fd = j->terminal[1] >= 0 ? STDIN_FILENO : -1, .events = POLLIN };
-    for (uint32_t r = 0; r < j->nstarted; r++) {
-        const struct rank *rank = &j->ranks[r];
-        struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * r];
+    for (uint32_t i = 0; i < j->ndirect; i++) {
+        const struct rank *rank = &j->ranks[j->direct[i]];
+        struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * i];
 
         at[0] = (struct pollfd){ .fd = rank->out.from, .events = POLLIN };
         at[1] = (struct pollfd){ .fd = rank->err.from, .events = POLLIN };
         at[2] = (struct pollfd){ .fd = rank->state == RANK_RUNNING ? rank->child.pidfd : -1,
                                  .events = POLLIN };
     }
+    return FIXED_FDS + FDS_PER_RANK * j->ndirect +
+           links_fill(&j->links, &p[FIXED_FDS + FDS_PER_RANK * j->ndirect], true);
 }
 
 static bool is_missed(const struct job *j, uint32_t rank)
 {
-    return rank < j->nstarted && j->ranks[rank].state == RANK_ENDED &&
+    return rank < j->opt->nranks && j->ranks[rank].state == RANK_ENDED &&
            tt_serve_waits_for(j->serve, j->opt->nranks, rank);
 }
 
@@ -663,12 +955,14 @@ static void announce_missing_rank(struct job *j)
     int status;
 
     if (!is_missed(j, rank))
-        for (rank = 0; rank < j->nstarted && !is_missed(j, rank);)
+        for (rank = 0; rank < j->opt->nranks && !is_missed(j, rank);)
             rank++;
-    if (rank >= j->nstarted)
+    if (rank >= j->opt->nranks)
         return;
     status = j->ranks[rank].ended;
-    if (WIFEXITED(status))
+    if (j->ranks[rank].lost)
+        snprintf(sentence, sizeof sentence, "rank %u was lost with its host before joining", rank);
+    else if (WIFEXITED(status))
         snprintf(sentence, sizeof sentence, "rank %u exited with status %d before joining", rank,
                  WEXITSTATUS(status));
     else
@@ -682,17 +976,17 @@ static void announce_missing_rank(struct job *j)
 
 static void run_job(struct job *j, struct pollfd *p)
 {
-    while (j->nrunning > 0) {
-        fill_poll(j, p);
-        if (poll(p, FIXED_FDS + FDS_PER_RANK * j->nstarted, next_wake_ms(j)) < 0)
+    while (j->nrunning > 0 || j->links.nopen > 0) {
+        if (poll(p, fill_poll(j, p), next_wake_ms(j)) < 0)
             continue;
         j->turns++;
         if (p[0].revents)
             take_signals(j);
         if (p[2].revents)
             pump_terminal(j);
-        for (uint32_t r = 0; r < j->nstarted; r++) {
-            const struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * r];
+        for (uint32_t i = 0; i < j->ndirect; i++) {
+            const struct pollfd *at = &p[FIXED_FDS + FDS_PER_RANK * i];
+            const uint32_t r = j->direct[i];
 
             if (at[0].revents)
                 output_pump(&j->ranks[r].out);
@@ -704,6 +998,8 @@ static void run_job(struct job *j, struct pollfd *p)
             if (at[2].revents)
                 rank_ended(j, r);
         }
+        links_step(&j->links, &p[FIXED_FDS + FDS_PER_RANK * j->ndirect]);
+        end_silent_shells(j);
         check_sinks(j);
         if (j->report_ns)
             report_failures(j);
@@ -718,15 +1014,19 @@ static void run_job(struct job *j, struct pollfd *p)
 /* Kills remaining processes of the ranks, then forwards the rest of their output. */
 static void clean_up(struct job *j)
 {
-    for (uint32_t r = 0; r < j->nstarted; r++)
-        child_reap(&j->ranks[r].child);
+    for (uint32_t r = 0; r < j->opt->nranks; r++)
+        if (j->ranks[r].state != RANK_NONE && !j->ranks[r].relayed)
+            child_reap(&j->ranks[r].child);
     for (uint32_t r = 0; r < j->opt->nranks; r++) {
+        end_relayed(j, r, false);
+        end_relayed(j, r, true);
         if (j->ranks[r].out.from >= 0)
             output_finish(&j->ranks[r].out);
         if (j->ranks[r].err.from >= 0)
             output_finish(&j->ranks[r].err);
     }
     check_sinks(j);
+    links_fini(&j->links);
     guard_dismiss(j->guard);
     tt_serve_close(j->serve);
     close(j->signals);
@@ -743,6 +1043,38 @@ static bool prepare_hosts(struct job *j)
     return hosts_place(&j->hosts, o->nranks, j->host_of, j->local_of);
 }
 
+/* Decides which ranks this process starts itself: all, or with more remote hosts than the fan-out
+ * the local ones. The other hosts are then in j->tree. */
+static bool plan_tree(struct job *j)
+{
+    const struct run_options *o = j->opt;
+    struct subtree *t = &j->tree;
+    uint32_t nremote = 0, rank = 0;
+
+    for (uint32_t i = 0; i < j->hosts.n; i++)
+        nremote += !j->hosts.at[i].here && j->hosts.at[i].nlocal > 0;
+    if (nremote > o->fanout && !(t->hosts = calloc(nremote, sizeof *t->hosts)))
+        return false;
+    for (uint32_t i = 0; i < j->hosts.n; i++) {
+        const struct host *h = &j->hosts.at[i];
+
+        if (t->hosts && !h->here && h->nlocal > 0)
+            t->hosts[t->nhosts++] = (struct subtree_host){ h->name, i, rank, h->nlocal };
+        else
+            for (uint32_t k = 0; k < h->nlocal; k++)
+                j->direct[j->ndirect++] = rank + k;
+        rank += h->nlocal;
+    }
+    t->nranks = o->nranks;
+    t->fanout = o->fanout;
+    t->bind = o->bind;
+    t->rsh = o->rsh;
+    t->argv = o->argv;
+    while (o->argv[t->argc])
+        t->argc++;
+    return true;
+}
+
 static bool prepare_output(const struct run_options *o)
 {
     if (o->output == OUTPUT_DIR && mkdir(o->output_dir, 0777) != 0 && errno != EEXIST) {
@@ -752,15 +1084,18 @@ static bool prepare_output(const struct run_options *o)
     return true;
 }
 
-/* Raises the limit of open files to four per rank. False, with a message: the limit is too low. */
-static bool raise_descriptors(uint32_t nranks)
+/* Raises the limit of open files. False, with a message: the limit is too low. */
+static bool raise_descriptors(const struct job *j)
 {
     enum {
-        OWN = 12,
-        A_RANK = 4
-    }; /* of the launcher; per rank: output, errors, end,
-                                           connection */
-    const rlim_t wanted = A_RANK * (rlim_t)nranks + 256, needed = A_RANK * (rlim_t)nranks + OWN;
+        OWN = 12,               /* of the launcher */
+        DIRECT = 4,             /* per rank: output, errors, end, connection */
+    };
+    const uint32_t nranks = j->opt->nranks, nrelayed = nranks - j->ndirect;
+    const rlim_t relayed = j->opt->output == OUTPUT_DIR ? 3 : 1, /* connection, and files */
+        needed = DIRECT * (rlim_t)j->ndirect + relayed * nrelayed +
+                 (rlim_t)LINK_FDS * subtree_ngroups(j->tree.nhosts, j->opt->fanout) + OWN,
+                 wanted = needed + 256;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -778,18 +1113,26 @@ static bool raise_descriptors(uint32_t nranks)
     return false;
 }
 
+/* Returns when the remote shells of the ranks that this process starts must have answered. */
+static uint64_t answer_deadline_ns(const struct job *j)
+{
+    const uint64_t limit_ns =
+        all_hosts_local(j) ? TT_NEVER : child_answer_ns(j->common, j->ncommon);
+
+    return limit_ns == TT_NEVER ? TT_NEVER : tt_now_ns() + limit_ns;
+}
+
 /* Starts all ranks. If one cannot be started, ends the others. */
 static int start_all(struct job *j)
 {
-    for (uint32_t r = 0; r < j->opt->nranks; r++) {
-        const int status = start_rank(j, r);
+    int status = start_tree(j);
 
-        if (status) {
-            begin_ending(j, SIGTERM);
-            return status;
-        }
-    }
-    return 0;
+    for (uint32_t i = 0; i < j->ndirect && !status; i++)
+        status = start_rank(j, j->direct[i]);
+    j->answer_ns = answer_deadline_ns(j);
+    if (status)
+        begin_ending(j, SIGTERM);
+    return status;
 }
 
 static int run(const struct run_options *opt)
@@ -797,15 +1140,19 @@ static int run(const struct run_options *opt)
     struct job j = {
         .opt = opt, .missed = opt->nranks, .terminal = { -1, -1 }, .signals = -1, .guard = -1
     };
-    struct pollfd *p = calloc(FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks, sizeof *p);
+    struct pollfd *p = calloc(
+        FIXED_FDS + (size_t)FDS_PER_RANK * opt->nranks + (size_t)LINK_FDS * opt->fanout, sizeof *p);
+    char env[COMMON_ENV][ENV_BYTES];
     int status = 126;
 
     sink_init(&j.out, STDOUT_FILENO, wait_writable, &j);
     sink_init(&j.err, STDERR_FILENO, wait_writable, &j);
+    j.env = env;
     j.host_of = calloc(opt->nranks, sizeof *j.host_of);
     j.local_of = calloc(opt->nranks, sizeof *j.local_of);
+    j.direct = calloc(opt->nranks, sizeof *j.direct);
     j.ranks = calloc(opt->nranks, sizeof *j.ranks);
-    if (!p || !j.host_of || !j.local_of || !j.ranks) {
+    if (!p || !j.host_of || !j.local_of || !j.direct || !j.ranks) {
         fprintf(stderr, "tutti run: out of memory for %u ranks\n", opt->nranks);
         goto free_all;
     }
@@ -815,8 +1162,9 @@ static int run(const struct run_options *opt)
     if (!prepare_hosts(&j) || !prepare_output(opt))
         goto free_all;
     status = 126;
-    if (!raise_descriptors(opt->nranks) || !serve_rendezvous(&j))
+    if (!plan_tree(&j) || !raise_descriptors(&j) || !serve_rendezvous(&j))
         goto free_all;
+    write_common_env(&j);
     j.signals = open_signals();
     j.guard = guard_start();
     j.status = start_all(&j);
@@ -825,10 +1173,14 @@ static int run(const struct run_options *opt)
     status = j.status;
 
 free_all:
+    for (uint32_t r = 0; j.ranks && r < opt->nranks; r++)
+        free(j.ranks[r].files);
     free(p);
+    free(j.tree.hosts);
     free(j.hosts.at);
     free(j.host_of);
     free(j.local_of);
+    free(j.direct);
     free(j.ranks);
     return status;
 }
@@ -838,8 +1190,10 @@ int tool_run_main(int argc, char **argv)
     struct run_options opt;
     int status;
 
-    if (!run_options_parse(&opt, argc, argv))
-        return 2;
+    /* internal: not an option of run_options.c, because it allows no other options */
+    if (argc == 2 && strcmp(argv[1], "--relay") == 0)
+        return relay_main();
+    run_options_parse(&opt, argc, argv);
     status = run(&opt);
     run_options_fini(&opt);
     return status;

@@ -2,16 +2,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/clock.h"
+#include "base/param.h"
+#include "tools/own_path.h"
+
+#define TOKEN "TUTTI_TOKEN="
+#define TIMEOUT "TUTTI_TIMEOUT_MS="
 
 extern char **environ;
 
@@ -28,17 +36,51 @@ static void quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
-/* Writes the script for the remote host. It runs the rank in a new session, and reads names of
- * signals from standard input. If that ends, the launcher or the connection has ended, and the
- * script ends the rank. */
+/* Returns the value of the last of env[n] that begins with "NAME="; NULL: none. */
+static const char *value_of(const char *const *env, size_t n, const char *name)
+{
+    const char *value = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(env[i], name, strlen(name)) == 0)
+            value = env[i] + strlen(name);
+    return value;
+}
+
+/* Returns the job's token in the environment of a rank; NULL: none. Any user of a host can read the
+ * arguments of its processes, so the script for a remote host reads the token from standard
+ * input. */
+static const char *token_of(const struct child_conf *conf)
+{
+    return value_of(conf->env, conf->nenv, TOKEN);
+}
+
+uint64_t child_answer_ns(const char *const *env, size_t n)
+{
+    const char *text = value_of(env, n, TIMEOUT);
+    int64_t ms;
+
+    if (text && *text ? tt_param_read(TT_PARAM_TIMEOUT_MS, text, &ms)
+                      : tt_param_get(TT_PARAM_TIMEOUT_MS, &ms))
+        return TT_NEVER;        /* the ranks fail for the same reason */
+    return ms < 0 ? TT_NEVER : (uint64_t)ms * TT_MS;
+}
+
+/* Writes the script for the remote host. It runs the rank in a new session, and reads the token and
+ * then names of signals from standard input. If that ends, the launcher or the connection has
+ * ended, and the script ends the rank. */
 static void write_script(FILE *to, const struct child_conf *conf, const char *cwd)
 {
     fputs("exec 3<&0 </dev/null; cd ", to);
     quote(to, cwd);
     fputs(" || exit 126; ", to);
+    if (token_of(conf))
+        fputs("IFS= read -r TUTTI_TOKEN <&3 || exit 126; export TUTTI_TOKEN; ", to);
     for (size_t i = 0; i < conf->nenv; i++) {
         const char *equals = strchr(conf->env[i], '=');
 
+        if (strncmp(conf->env[i], TOKEN, strlen(TOKEN)) == 0)
+            continue;
         fprintf(to, "export %.*s=", (int)(equals - conf->env[i]), conf->env[i]);
         quote(to, equals + 1);
         fputs("; ", to);
@@ -56,8 +98,25 @@ static void write_script(FILE *to, const struct child_conf *conf, const char *cw
           to);
 }
 
+static void write_relay_script(FILE *to, const char *cwd)
+{
+    char path[PATH_MAX];
+
+    fputs("cd ", to);
+    quote(to, cwd);
+    fputs(" || exit 126; ", to);
+    if (own_path(path)) {
+        fputs("[ ! -x ", to);
+        quote(to, path);
+        fputs(" ] || exec ", to);
+        quote(to, path);
+        fputs(" run --relay; ", to);
+    }
+    fputs("exec tutti run --relay", to);
+}
+
 /* "/bin/sh -c 'script'" as one argument, so that sh runs the script whatever the login shell is.
- * NULL: out of memory. */
+ * The script starts a rank; conf == NULL: a relay. NULL: out of memory. */
 static char *remote_command(const struct child_conf *conf)
 {
     char *script = NULL, *command = NULL, *cwd = getcwd(NULL, 0);
@@ -65,7 +124,10 @@ static char *remote_command(const struct child_conf *conf)
     FILE *f = cwd ? open_memstream(&script, &bytes) : NULL;
 
     if (f) {
-        write_script(f, conf, cwd);
+        if (conf)
+            write_script(f, conf, cwd);
+        else
+            write_relay_script(f, cwd);
         fclose(f);
         f = open_memstream(&command, &bytes);
     }
@@ -79,19 +141,42 @@ static char *remote_command(const struct child_conf *conf)
     return command;
 }
 
+char *child_relay_command(void)
+{
+    return remote_command(NULL);
+}
+
 #define RSH_WORDS 32
 
-/* Splits the remote shell into words, in place, and appends host and command. */
-static bool remote_argv(char *argv[RSH_WORDS + 3], char *rsh, const char *host, char *command)
+#define HOST_WORD_BYTES 512
+
+/* Splits the remote shell into words, in place, and appends host and command. If a word contains
+ * "{}", `with_host` becomes this word with the host instead. */
+static bool remote_argv(char *argv[RSH_WORDS + 3], char *rsh, const char *host, char *command,
+                        char with_host[HOST_WORD_BYTES])
 {
-    char *save, *word = strtok_r(rsh, " \t", &save);
+    char *save, *word = strtok_r(rsh, " \t", &save), *mark;
+    bool placed = false;
     size_t n = 0;
 
-    for (; word && n < RSH_WORDS; word = strtok_r(NULL, " \t", &save))
-        argv[n++] = word;
+    for (; word && n < RSH_WORDS; word = strtok_r(NULL, " \t", &save)) {
+        argv[n] = word;
+        mark = placed ? NULL : strstr(word, "{}");
+        if (mark) {
+            const int bytes = snprintf(with_host, HOST_WORD_BYTES, "%.*s%s%s", (int)(mark - word),
+                                       word, host, mark + 2);
+
+            if (bytes >= HOST_WORD_BYTES)
+                return false;
+            argv[n] = with_host;
+            placed = true;
+        }
+        n++;
+    }
     if (n == 0 || word)
         return false;
-    argv[n++] = (char *)host;
+    if (!placed)
+        argv[n++] = (char *)host;
     argv[n++] = command;
     argv[n] = NULL;
     return true;
@@ -201,12 +286,23 @@ static int start_here(struct child *out, const struct child_conf *conf)
     return err;
 }
 
+/* Sends a line to the remote script. False: the remote shell has ended. */
+static bool send_line(struct child *c, const char *line)
+{
+    const int n = dprintf(c->control, "%s\n", line);
+
+    if (n > 0)
+        c->sent += n;
+    return n > 0 || errno != EPIPE;
+}
+
 static int start_elsewhere(struct child *out, const struct child_conf *conf)
 {
-    char *command = remote_command(conf), *rsh = strdup(conf->rsh), *argv[RSH_WORDS + 3];
+    char *command = conf->command ? strdup(conf->command) : remote_command(conf);
+    char *rsh = strdup(conf->rsh), *argv[RSH_WORDS + 3], with_host[HOST_WORD_BYTES];
     int control[2], err;
 
-    if (!command || !rsh || !remote_argv(argv, rsh, conf->host, command)) {
+    if (!command || !rsh || !remote_argv(argv, rsh, conf->host, command, with_host)) {
         err = command && rsh ? EINVAL : ENOMEM;
         goto free_words;
     }
@@ -222,6 +318,8 @@ static int start_elsewhere(struct child *out, const struct child_conf *conf)
     }
     fcntl(control[1], F_SETFL, O_NONBLOCK);
     out->control = control[1];
+    if (token_of(conf))
+        send_line(out, token_of(conf));
 free_words:
     free(command);
     free(rsh);
@@ -371,18 +469,30 @@ int child_start(struct child *out, const struct child_conf *conf)
     return 0;
 }
 
-void child_signal(const struct child *c, int sig)
+int child_start_with(struct child *out, const struct child_conf *conf)
 {
-    char line[32];
-    int n;
+    const int streams[] = { conf->in, conf->out, conf->err };
+    const bool opened = conf->in >= 0 && conf->out >= 0 && conf->err >= 0;
+    const int status = opened ? child_start(out, conf) : 126;
 
-    if (c->control < 0) {
+    for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
+        if (streams[i] >= 0)
+            close(streams[i]);
+    return status;
+}
+
+void child_signal(struct child *c, int sig)
+{
+    if (c->control < 0 || !send_line(c, sigabbrev_np(sig)))
         kill(-c->pid, sig);
-        return;
-    }
-    n = snprintf(line, sizeof line, "%s\n", sigabbrev_np(sig));
-    if (write(c->control, line, (size_t)n) < 0 && errno == EPIPE)
-        kill(-c->pid, sig);
+}
+
+bool child_ignored_input(const struct child *c)
+{
+    int unread = 0;
+
+    return c->control >= 0 && c->sent > 0 && ioctl(c->control, FIONREAD, &unread) == 0 &&
+           unread == c->sent;
 }
 
 /* Reads the masks of /proc/PID/status. A blocked signal may be read by signalfd or sigwait. */

@@ -1,48 +1,15 @@
 #include "tools/run/run_options.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/run/run_place.h"
+#include "tools/run/run_subtree.h"
 
-enum { OPT_HOSTFILE = 256, OPT_WIRES, OPT_INTERFACES, OPT_TIMEOUT, OPT_SURVIVE, OPT_BIND, OPT_RSH };
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "number of ranks (default 1)", 0 },
-    { "hosts", 'H', "a,b:4", 0,
-      "hosts, each optionally with its number of ranks (default: this host)", 0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0,
-      "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"", 0 },
-    { "rsh", OPT_RSH, "COMMAND", 0,
-      "remote shell, run as COMMAND host command (default \"ssh -o BatchMode=yes\")", 0 },
-    { "wires", OPT_WIRES, "shm,tcp", 0, "allowed transports (sets TUTTI_WIRES)", 0 },
-    { "interfaces", OPT_INTERFACES, "RULE", 0,
-      "network interfaces: by prefix \"eth\", by name \"=eth0\", all except \"^docker,lo\" (sets "
-      "TUTTI_INTERFACES)",
-      0 },
-    { "timeout", OPT_TIMEOUT, "SECONDS", 0,
-      "timeout of start-up and of every call (sets TUTTI_TIMEOUT_MS)", 0 },
-    { "output", 'o', "prefix|plain|dir=PATH", 0,
-      "output of the ranks: with \"[rank] \" before each line (default), unchanged, or in "
-      "files rank.N.out and rank.N.err in PATH",
-      0 },
-    { "env", 'x', "NAME[=VALUE]", 0,
-      "set an environment variable of the ranks; without VALUE, pass on the current value, which "
-      "only local ranks inherit otherwise",
-      0 },
-    { "bind", OPT_BIND, "share|core|none", 0,
-      "binding of local ranks to cores. share (default): equal shares of the cores; with more "
-      "ranks than cores, one core per rank in turn if the number of ranks is a multiple of the "
-      "number of cores, else unbound. core: one core per rank; unbound if there are more ranks "
-      "than cores. none: unbound",
-      0 },
-    { "survive", OPT_SURVIVE, NULL, 0, "keep the other ranks running after a rank has failed", 0 },
-    { "no-kill", OPT_SURVIVE, NULL, OPTION_ALIAS, NULL, 0 },
-    { 0 },
-};
+#define FANOUT_DEFAULT 32
 
 static error_t parse_output(struct run_options *o, const char *arg)
 {
@@ -97,71 +64,111 @@ static error_t add_env(struct run_options *o, const char *arg)
     return 0;
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_ranks(void *options, struct argp_state *state, char *arg)
 {
-    struct run_options *o = state->input;
+    struct run_options *o = options;
 
-    switch (key) {
-    case 'n':
-        if (strcmp(arg, "p") == 0)
-            argp_error(state, "unknown option -np (use -n N)");
-        o->nranks = (uint32_t)option_number(state, "-n", arg, 1, RANKS_MAX);
-        return 0;
-    case 'H':
-        o->hosts = arg;
-        return 0;
-    case OPT_HOSTFILE:
-        o->hostfile = arg;
-        return 0;
-    case OPT_RSH:
-        o->rsh = arg;
-        return 0;
-    case OPT_WIRES:
-        if (*arg)
-            option_check_wires_of(state, "--wires", arg);     /* otherwise each rank would report
-                                                                 the error */
-        o->wires = arg;
-        return 0;
-    case OPT_INTERFACES:
-        o->interfaces = arg;
-        return 0;
-    case OPT_TIMEOUT:
-        o->timeout_s = option_real(state, "--timeout", arg, 0.001, 2e6);
-        return 0;
-    case 'o':
-        if (parse_output(o, arg))
-            argp_error(state, "--output %s: must be prefix, plain or dir=PATH", arg);
-        return 0;
-    case 'x':
-        if (add_env(o, arg))
-            argp_error(state, "-x %s: must be NAME=VALUE or NAME, at most %d times", arg,
-                       RUN_ENV_MAX);
-        return 0;
-    case OPT_BIND:
-        if (parse_bind(o, arg))
-            argp_error(state, "--bind %s: must be share, core or none", arg);
-        return 0;
-    case OPT_SURVIVE:
-        o->survive = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        o->argv = &state->argv[state->next - 1];
-        state->next = state->argc;
-        return 0;
-    case ARGP_KEY_END:
-        if (!o->argv)
-            argp_error(state, "missing argument: the program to start");
-        if (o->hosts && o->hostfile)
-            argp_error(state, "conflicting options: --hosts excludes --hostfile");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (strcmp(arg, "p") == 0)
+        argp_error(state, "unknown option -np (use -n N)");
+    o->nranks = (uint32_t)option_number(state, "-n", arg, 1, RANKS_MAX);
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static void take_wires(void *options, struct argp_state *state, char *arg)
+{
+    struct run_options *o = options;
+
+    if (*arg)
+        option_check_wires_of(state, "--wires", arg);     /* otherwise each rank would report
+                                                             the error */
+    o->wires = arg;
+}
+
+static void take_output(void *options, struct argp_state *state, char *arg)
+{
+    struct run_options *o = options;
+
+    if (parse_output(o, arg))
+        argp_error(state, "--output %s: must be prefix, plain or dir=PATH", arg);
+}
+
+static void take_env(void *options, struct argp_state *state, char *arg)
+{
+    struct run_options *o = options;
+
+    if (add_env(o, arg))
+        argp_error(state, "-x %s: must be NAME=VALUE or NAME, at most %d times", arg, RUN_ENV_MAX);
+}
+
+static void take_bind(void *options, struct argp_state *state, char *arg)
+{
+    struct run_options *o = options;
+
+    if (parse_bind(o, arg))
+        argp_error(state, "--bind %s: must be share, core or none", arg);
+}
+
+static void take_program(void *options, struct argp_state *state, char *arg)
+{
+    struct run_options *o = options;
+
+    command_line_rest(state, arg, &o->argv);
+}
+
+static void check_options(void *options, struct argp_state *state)
+{
+    struct run_options *o = options;
+
+    if (!o->argv)
+        argp_error(state, "missing argument: the program to start");
+    if (o->hosts && o->hostfile)
+        argp_error(state, "conflicting options: --hosts excludes --hostfile");
+}
+
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 0, OPTION_CALL(take_ranks),
+      "number of ranks (default 1)" },
+    { "hosts", 'H', "a,b:4", 0, OPTION_TEXT(struct run_options, hosts),
+      "hosts, each optionally with its number of ranks (default: this host)" },
+    { "hostfile", 0, "FILE", 0, OPTION_TEXT(struct run_options, hostfile),
+      "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"" },
+    { "rsh", 0, "COMMAND", 0, OPTION_TEXT(struct run_options, rsh),
+      "remote shell, called as COMMAND HOST PROGRAM (default \"ssh -o BatchMode=yes\"). \"{}\" in "
+      "COMMAND is replaced by the host, for example \"srun -N1 -n1 --overlap -w {} sh -c\"" },
+    { "agent", 0, NULL, 0, { 0 }, "" },
+    { "fanout", 0, "N", 0, OPTION_INTEGER(struct run_options, fanout, 1, FANOUT_MAX),
+      "with more than N remote hosts (default 32), start them in a tree: the first host of each of "
+      "N groups starts the other hosts of its group in the same way. tutti must be installed on "
+      "all of them" },
+    { "wires", 0, "shm,tcp", 0, OPTION_CALL(take_wires),
+      "allowed transports (sets TUTTI_WIRES)" },
+    { "interfaces", 0, "RULE", 0, OPTION_TEXT(struct run_options, interfaces),
+      "network interfaces: by prefix \"eth\", by name \"=eth0\", all except \"^docker,lo\" (sets "
+      "TUTTI_INTERFACES)" },
+    { "timeout", 0, "SECONDS", 0, OPTION_REAL(struct run_options, timeout_s, 0.001, 2e6),
+      "timeout of start-up and of every call (sets TUTTI_TIMEOUT_MS), and until each remote shell "
+      "answers (default 300)" },
+    { "output", 'o', "prefix|plain|dir=PATH", 0, OPTION_CALL(take_output),
+      "output of the ranks: with \"[rank] \" before each line (default), unchanged, or in "
+      "files rank.N.out and rank.N.err in PATH" },
+    { "env", 'x', "NAME[=VALUE]", 0, OPTION_CALL(take_env),
+      "set an environment variable of the ranks; without VALUE, pass on the current value, which "
+      "only local ranks inherit otherwise" },
+    { "bind", 0, "share|core|none", 0, OPTION_CALL(take_bind),
+      "binding to cores of ranks on this host and in a tree (--fanout). share (default): equal "
+      "shares of the cores; with more ranks than cores, one core per rank in turn if the number of "
+      "ranks is a multiple of the number of cores, else unbound. core: one core per rank; unbound "
+      "if there are more ranks than cores. none: unbound" },
+    { "survive", 0, NULL, 0, OPTION_FLAG(struct run_options, survive),
+      "keep the other ranks running after a rank has failed" },
+    { "no-kill", 0, NULL, 0, { 0 }, "" },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .argp_flags = ARGP_IN_ORDER,
+    .rows = option_rows,
+    .argument = take_program,
+    .check = check_options,
     .args_doc = "[--] PROGRAM [ARGUMENT...]",
     .doc =
         "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it exits with a status "
@@ -171,7 +178,7 @@ static const struct argp argp = {
         "second "
         "SIGINT kills them. SIGHUP, SIGINT and SIGQUIT stay ignored if they are ignored at start "
         "(with nohup, or as a background job of a script). Ranks start with default signal "
-        "handling, except for an ignored SIGHUP.\n\n"
+        "handling, except that SIGHUP stays ignored if it was ignored at start.\n\n"
         "Rank 0 reads standard input if it runs on this host. A line of output longer than 1 MiB "
         "is "
         "split: each part but the last ends with \"\\\", and the following part begins with "
@@ -186,10 +193,12 @@ static const struct argp argp = {
         "  tutti run -H a:4,b:4 -n 8 -x DATA=/data -- ./program\n",
 };
 
-bool run_options_parse(struct run_options *o, int argc, char **argv)
+void run_options_parse(struct run_options *o, int argc, char **argv)
 {
-    *o = (struct run_options){ .nranks = 1, .rsh = "ssh -o BatchMode=yes" };
-    return argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) == 0;
+    *o = (struct run_options){ .nranks = 1,
+                               .fanout = FANOUT_DEFAULT,
+                               .rsh = "ssh -o BatchMode=yes" };
+    command_line_read(&command, o, argc, argv);
 }
 
 void run_options_fini(struct run_options *o)

@@ -12,7 +12,7 @@
 enum output_mode { OUTPUT_PREFIX, OUTPUT_PLAIN, OUTPUT_DIR };
 
 struct run_options {
-    uint32_t nranks;
+    uint32_t nranks, fanout;
     const char *hosts, *hostfile, *wires, *interfaces, *rsh, *output_dir;
     double timeout_s;           /* 0: not given */
     enum output_mode output;
@@ -24,9 +24,8 @@ struct run_options {
 };
 
 /* Parses the command line. Invalid options end the process with status 2 and an error message.
- * Returns false if parsing fails. Strings point into argv, except env. Undone by
- * run_options_fini. */
-bool run_options_parse(struct run_options *o, int argc, char **argv);
+ * Strings point into argv, except env. Undone by run_options_fini. */
+void run_options_parse(struct run_options *o, int argc, char **argv);
 void run_options_fini(struct run_options *o);
 
 #endif

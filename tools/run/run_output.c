@@ -81,6 +81,8 @@ static void write_line(struct output *o, const char *text, size_t bytes, const c
 /* Writes the first bytes of what was read. */
 static void pass_plain(struct output *o, size_t bytes)
 {
+    if (bytes == 0)         /* there may be no buffer */
+        return;
     sink_write(o->to, o->line, bytes);
     o->bytes -= bytes;
     memmove(o->line, o->line + bytes, o->bytes);
@@ -153,30 +155,40 @@ static void close_output(struct output *o)
     o->line = NULL;
     o->bytes = o->capacity = 0;
     o->cut = false;
-    close(o->from);
+    if (o->from >= 0)
+        close(o->from);
     o->from = -1;
+}
+
+/* Makes room in the buffer, by splitting the line if it has its maximum length. False: out of
+ * memory, and the stream was closed, because the rank must not be blocked. */
+static bool make_room(struct output *o)
+{
+    if (o->bytes < o->capacity || grow(o))
+        return true;
+    if (o->bytes == 0) {
+        o->to->error = o->to->error ? o->to->error : ENOMEM;
+        close_output(o);
+        return false;
+    }
+    if (!o->plain)
+        write_line(o, o->line, o->bytes, "\\\n");
+    else
+        pass_plain(o, o->bytes);
+    o->cut = !o->plain;
+    o->bytes = 0;
+    return true;
 }
 
 /* False when there is nothing more to read now. */
 static bool pump_once(struct output *o)
 {
-    const size_t before = o->bytes;
+    size_t before;
     ssize_t n;
 
-    if (before == o->capacity && !grow(o)) {
-        if (before == 0) {      /* out of memory: the rank must not be blocked */
-            o->to->error = o->to->error ? o->to->error : ENOMEM;
-            close_output(o);
-            return false;
-        }
-        if (!o->plain)
-            write_line(o, o->line, before, "\\\n");
-        else
-            pass_plain(o, before);
-        o->cut = !o->plain;
-        o->bytes = 0;
-        return true;
-    }
+    if (!make_room(o))
+        return false;
+    before = o->bytes;
     n = read(o->from, o->line + before, o->capacity - before);
     if (n < 0 && errno == EINTR)
         return true;
@@ -203,6 +215,33 @@ void output_pump(struct output *o)
     for (int i = 0; i < 16 && o->from >= 0; i++)
         if (!pump_once(o))
             return;
+}
+
+void output_feed(struct output *o, const char *data, size_t bytes, bool paused)
+{
+    while (bytes > 0) {
+        size_t before, n;
+
+        if (!make_room(o))
+            return;
+        before = o->bytes;
+        n = bytes < o->capacity - before ? bytes : o->capacity - before;
+        memcpy(o->line + before, data, n);
+        o->bytes += n;
+        data += n;
+        bytes -= n;
+        if (o->plain)
+            pass_plain_lines(o);
+        else
+            pass_lines(o, before);
+    }
+    if (o->plain && paused)
+        pass_plain(o, o->bytes);
+}
+
+void output_end(struct output *o)
+{
+    close_output(o);
 }
 
 void output_finish(struct output *o)

@@ -24,6 +24,11 @@ static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t s
                 (int)bytes, name, HOST_BYTES - 1);
         return false;
     }
+    if (*name == '-') {     /* the remote shell would take it for an option */
+        fprintf(stderr, "%s: invalid host name \"%.*s\": begins with \"-\"\n", h->tool, (int)bytes,
+                name);
+        return false;
+    }
     if (h->n == HOSTS_MAX) {
         fprintf(stderr, "%s: too many hosts: \"%s\" (the maximum is %u)\n", h->tool, name,
                 HOSTS_MAX);

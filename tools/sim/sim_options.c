@@ -1,91 +1,14 @@
 #include "tools/sim/sim_options.h"
 
 #include "comm/measure.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/sim/sim_faults.h"
 #include "topo/topo.h"
 
-enum {
-    OPT_ALGO = 256,
-    OPT_TOPO,
-    OPT_BYTES,
-    OPT_BLOCK,
-    OPT_ROOT,
-    OPT_SWEEP,
-    OPT_PLOT,
-    OPT_JSON,
-    OPT_QUIET,
-    OPT_FAULT,
-    OPT_SEGMENT,
-    OPT_EAGER,
-    OPT_STREAMS,
-    OPT_DEPTH,
-    OPT_LANES,
-    OPT_LANE_BYTES,
-    OPT_SLOTS,
-    OPT_WHOLE,
-    OPT_SEND,
-    OPT_RECEIVE,
-    OPT_REDUCE,
-    OPT_COPY,
-    OPT_JITTER,
-    OPT_SKEW,
-    OPT_SEED
-};
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "simulate the first N ranks of the machine (default: all)", 1 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "description of the machine: a built-in name or a file (docs/topology.md; default uniform)",
-      1 },
-    { "algo", OPT_ALGO, "A,B,...", 0,
-      "algorithms, or \"all\": those that support the call (default: the fastest according to its "
-      "cost formula)",
-      1 },
-    { "bytes", OPT_BYTES, "SIZE", 0,
-      "bytes of the larger buffer, as in `tutti perf`, with an optional K, M, G or T (default 1M)",
-      1 },
-    { "block", OPT_BLOCK, "SIZE", 0,
-      "bytes of each rank's block, instead of --bytes, for collectives with one block per rank",
-      1 },
-    { "root", OPT_ROOT, "RANK", 0, "root of rooted collectives (default 0)", 1 },
-    { "sweep", OPT_SWEEP, "MIN:MAX[:F]", 0,
-      "simulate all sizes from MIN to MAX, in steps of factor F (default 4), instead of --bytes",
-      2 },
-    { "plot", OPT_PLOT, "FILE", 0, "SVG file for the plot of the sweep (default sim.svg)", 2 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON object per line", 2 },
-    { "quiet", OPT_QUIET, NULL, 0, "print no progress on standard error", 2 },
-    { "fault", OPT_FAULT, "WHAT", 0, "inject a fault (see below); may be repeated", 3 },
-    { "segment", OPT_SEGMENT, "SIZE", 0,
-      "segment size of messages longer than --eager (default: as in the library)", 4 },
-    { "eager", OPT_EAGER, "SIZE", 0, "longest eager message, in bytes (default 32K)", 4 },
-    { "streams", OPT_STREAMS, "N", 0, "streams per pair of ranks (default: as in the library)", 4 },
-    { "depth", OPT_DEPTH, "N", 0, "slots per stream (default: as in the library)", 4 },
-    { "slots", OPT_SLOTS, NULL, 0, "send all data through slots, not directly to its destination",
-      4 },
-    { "lane-bytes", OPT_LANE_BYTES, "SIZE", 0,
-      "maximum unacknowledged bytes on one lane (default: unlimited)", 4 },
-    { "lanes", OPT_LANES, "N", 0,
-      "lanes per pair of ranks (default: 1, or one per rail for ranks that are alone on their "
-      "hosts)",
-      4 },
-    { "send-ns", OPT_SEND, "T", 0, "software time per sent message, ns (default 300)", 5 },
-    { "receive-ns", OPT_RECEIVE, "T", 0, "software time per received message, ns (default 200)",
-      5 },
-    { "reduce-gbs", OPT_REDUCE, "R", 0, "reduction rate of a rank, GB/s of result (default 10)",
-      5 },
-    { "copy-gbs", OPT_COPY, "R", 0, "copy rate of a rank, GB/s (default 12.5)", 5 },
-    { "jitter-ns", OPT_JITTER, "T", 0, "maximum random delay of each sent message, ns (default 0)",
-      5 },
-    { "skew-ns", OPT_SKEW, "T", 0, "maximum random delay of each rank's start, ns (default 0)", 5 },
-    { "seed", OPT_SEED, "N", 0, "seed of jitter and skew (default 1)", 5 },
-    { "whole", OPT_WHOLE, NULL, 0,
-      "simulate each segment as a separate event (default: consecutive segments are merged)", 5 },
-    { 0 },
-};
-
-static void take_sweep(struct sim_options *o, struct argp_state *state, char *arg)
+static void take_sweep(void *options, struct argp_state *state, char *arg)
 {
+    struct sim_options *o = options;
     const char *at = option_size_until(state, "--sweep", arg, arg, ':', &o->min);
 
     if (*at != ':')
@@ -99,8 +22,9 @@ static void take_sweep(struct sim_options *o, struct argp_state *state, char *ar
 
 /* ---- all together ---- */
 
-static void take_coll(struct sim_options *o, struct argp_state *state, const char *arg)
+static void take_coll(void *options, struct argp_state *state, char *arg)
 {
+    struct sim_options *o = options;
     if (o->coll)
         argp_error(state, "unexpected argument \"%s\" (give one collective)", arg);
     o->coll = perf_coll_find(arg);
@@ -111,8 +35,9 @@ static void take_coll(struct sim_options *o, struct argp_state *state, const cha
         argp_error(state, "%s: not supported (only collectives with equal blocks)", arg);
 }
 
-static void check_together(struct sim_options *o, struct argp_state *state)
+static void check_together(void *options, struct argp_state *state)
 {
+    struct sim_options *o = options;
     if (!o->coll)
         argp_error(state, "missing argument: a collective, e.g. tutti sim allgather --ranks 4096 "
                           "--topo four-buildings");
@@ -136,106 +61,77 @@ static void check_together(struct sim_options *o, struct argp_state *state)
         argp_error(state, "--depth %u: must be a power of two", o->depth);
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_fault(void *options, struct argp_state *state, char *arg)
 {
-    struct sim_options *o = state->input;
+    struct sim_options *o = options;
 
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TT_TOPO_RANKS_MAX);
-        return 0;
-    case OPT_TOPO:
-        o->topo = arg;
-        return 0;
-    case OPT_ALGO:
-        o->algos = arg;
-        return 0;
-    case OPT_BYTES:
-        o->bytes = option_size(state, "--bytes", arg);
-        return 0;
-    case OPT_BLOCK:
-        o->block = option_size(state, "--block", arg);
-        return 0;
-    case OPT_ROOT:
-        o->root = (uint32_t)option_number(state, "--root", arg, 0, TT_TOPO_RANKS_MAX);
-        return 0;
-    case OPT_SWEEP:
-        take_sweep(o, state, arg);
-        return 0;
-    case OPT_PLOT:
-        o->plot = arg;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_QUIET:
-        o->quiet = true;
-        return 0;
-    case OPT_FAULT:
-        if (o->nfaults == SIM_FAULTS_MAX)
-            argp_error(state, "too many faults: --fault %s (the maximum is %d)", arg,
-                       SIM_FAULTS_MAX);
-        sim_fault_parse(state, arg, &o->faults[o->nfaults++]);
-        return 0;
-    case OPT_SEGMENT:
-        o->segment_bytes = option_size(state, "--segment", arg);
-        return 0;
-    case OPT_EAGER:
-        o->eager_bytes = option_size_or_none(state, "--eager", arg);
-        return 0;
-    case OPT_STREAMS:
-        o->streams = (uint32_t)option_number(state, "--streams", arg, 1, TT_EXEC_STREAMS_MAX);
-        return 0;
-    case OPT_DEPTH:
-        o->depth = (uint32_t)option_number(state, "--depth", arg, 1, TT_EXEC_DEPTH_MAX);
-        return 0;
-    case OPT_SLOTS:
-        o->slots = true;
-        return 0;
-    case OPT_LANES:
-        o->lanes = (uint32_t)option_number(state, "--lanes", arg, 1, 1024);
-        return 0;
-    case OPT_LANE_BYTES:
-        o->lane_bytes = option_size_or_none(state, "--lane-bytes", arg);
-        return 0;
-    case OPT_WHOLE:
-        o->whole = true;
-        return 0;
-    case OPT_SEND:
-        o->send_ns = option_real(state, "--send-ns", arg, 0, 1e9);
-        return 0;
-    case OPT_RECEIVE:
-        o->receive_ns = option_real(state, "--receive-ns", arg, 0, 1e9);
-        return 0;
-    case OPT_REDUCE:
-        o->reduce_gbs = option_real(state, "--reduce-gbs", arg, 1e-6, 1e9);
-        return 0;
-    case OPT_COPY:
-        o->copy_gbs = option_real(state, "--copy-gbs", arg, 1e-6, 1e9);
-        return 0;
-    case OPT_JITTER:
-        o->jitter_ns = option_real(state, "--jitter-ns", arg, 0, 1e9);
-        return 0;
-    case OPT_SKEW:
-        o->skew_ns = option_real(state, "--skew-ns", arg, 0, 1e9);
-        return 0;
-    case OPT_SEED:
-        o->seed = option_number(state, "--seed", arg, 0, UINT64_MAX);
-        return 0;
-    case ARGP_KEY_ARG:
-        take_coll(o, state, arg);
-        return 0;
-    case ARGP_KEY_END:
-        check_together(o, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (o->nfaults == SIM_FAULTS_MAX)
+        argp_error(state, "too many faults: --fault %s (the maximum is %d)", arg, SIM_FAULTS_MAX);
+    sim_fault_parse(state, arg, &o->faults[o->nfaults++]);
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 1, OPTION_INTEGER(struct sim_options, nranks, 1, TT_TOPO_RANKS_MAX),
+      "simulate the first N ranks of the machine (default: all)" },
+    { "topo", 0, "NAME|FILE", 1, OPTION_TEXT(struct sim_options, topo),
+      "description of the machine: a built-in name or a file (docs/topology.md; default uniform)" },
+    { "algo", 0, "A,B,...", 1, OPTION_TEXT(struct sim_options, algos),
+      "algorithms, or \"all\": those that support the call (default: the fastest according to its "
+      "cost formula)" },
+    { "bytes", 0, "SIZE", 1, OPTION_SIZE(struct sim_options, bytes, 1),
+      "bytes of the larger buffer, as in `tutti perf`, with an optional K, M, G or T (default "
+      "1M)" },
+    { "block", 0, "SIZE", 1, OPTION_SIZE(struct sim_options, block, 1),
+      "bytes of each rank's block, instead of --bytes, for collectives with one block per rank" },
+    { "root", 0, "RANK", 1, OPTION_INTEGER(struct sim_options, root, 0, TT_TOPO_RANKS_MAX),
+      "root of rooted collectives (default 0)" },
+    { "sweep", 0, "MIN:MAX[:F]", 2, OPTION_CALL(take_sweep),
+      "simulate all sizes from MIN to MAX, in steps of factor F (default 4), instead of --bytes" },
+    { "plot", 0, "FILE", 2, OPTION_TEXT(struct sim_options, plot),
+      "SVG file for the plot of the sweep (default sim.svg)" },
+    { "json", 0, NULL, 2, OPTION_FLAG(struct sim_options, json), "print one JSON object per line" },
+    { "quiet", 0, NULL, 2, OPTION_FLAG(struct sim_options, quiet),
+      "print no progress on standard error" },
+    { "fault", 0, "WHAT", 3, OPTION_CALL(take_fault),
+      "inject a fault (see below); may be repeated" },
+    { "segment", 0, "SIZE", 4, OPTION_SIZE(struct sim_options, segment_bytes, 1),
+      "segment size of messages longer than --eager (default: as in the library)" },
+    { "eager", 0, "SIZE", 4, OPTION_SIZE(struct sim_options, eager_bytes, 0),
+      "longest eager message, in bytes (default 32K)" },
+    { "streams", 0, "N", 4, OPTION_INTEGER(struct sim_options, streams, 1, TT_EXEC_STREAMS_MAX),
+      "streams per pair of ranks (default: as in the library)" },
+    { "depth", 0, "N", 4, OPTION_INTEGER(struct sim_options, depth, 1, TT_EXEC_DEPTH_MAX),
+      "slots per stream (default: as in the library)" },
+    { "slots", 0, NULL, 4, OPTION_FLAG(struct sim_options, slots),
+      "send all data through slots, not directly to its destination" },
+    { "lane-bytes", 0, "SIZE", 4, OPTION_SIZE(struct sim_options, lane_bytes, 0),
+      "maximum unacknowledged bytes on one lane (default: unlimited)" },
+    { "lanes", 0, "N", 4, OPTION_INTEGER(struct sim_options, lanes, 1, 1024),
+      "lanes per pair of ranks (default: 1, or one per rail for ranks that are alone on their "
+      "hosts)" },
+    { "send-ns", 0, "T", 5, OPTION_REAL(struct sim_options, send_ns, 0, 1e9),
+      "software overhead per sent message, ns (default 300)" },
+    { "receive-ns", 0, "T", 5, OPTION_REAL(struct sim_options, receive_ns, 0, 1e9),
+      "software overhead per received message, ns (default 200)" },
+    { "reduce-gbs", 0, "R", 5, OPTION_REAL(struct sim_options, reduce_gbs, 1e-6, 1e9),
+      "reduction rate of a rank, GB/s of result (default 10)" },
+    { "copy-gbs", 0, "R", 5, OPTION_REAL(struct sim_options, copy_gbs, 1e-6, 1e9),
+      "copy rate of a rank, GB/s (default 12.5)" },
+    { "jitter-ns", 0, "T", 5, OPTION_REAL(struct sim_options, jitter_ns, 0, 1e9),
+      "maximum random delay of each sent message, ns (default 0)" },
+    { "skew-ns", 0, "T", 5, OPTION_REAL(struct sim_options, skew_ns, 0, 1e9),
+      "maximum random delay of each rank's start, ns (default 0)" },
+    { "seed", 0, "N", 5, OPTION_INTEGER(struct sim_options, seed, 0, UINT64_MAX),
+      "seed of jitter and skew (default 1)" },
+    { "whole", 0, NULL, 5, OPTION_FLAG(struct sim_options, whole),
+      "simulate each segment as a separate event (default: consecutive segments are merged)" },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .rows = option_rows,
+    .argument = take_coll,
+    .check = check_together,
     .args_doc = "COLLECTIVE",
     .doc = "Simulates a collective in virtual time, on a machine given by a description.\v"
            "The simulator executes the schedules of all ranks, without data (docs/simulation.md). "
@@ -247,7 +143,7 @@ static const struct argp argp = {
            "host\n"
            "  slow-uplink=LEVEL.GROUP:FACTOR  divide the rate of an uplink (LEVEL: rack,\n"
            "                                  zone or building)\n"
-           "  slow-rank=RANK:FACTOR           multiply all software times of a rank\n"
+           "  slow-rank=RANK:FACTOR           multiply the software overheads of a rank\n"
            "  late-rank=RANK:MICROSECONDS     delay the start of a rank\n"
            "FACTOR is 1e-6 to 1e6.\n\n"
            "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
@@ -267,5 +163,5 @@ void sim_options_parse(struct sim_options *o, int argc, char **argv)
         .copy_gbs = 1 / tt_constants_default.tcp.copy_byte_ns,
         .seed = 1,
     };
-    argp_parse(&argp, argc, argv, 0, NULL, o);
+    command_line_read(&command, o, argc, argv);
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include "base/status.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/perf/putsignal_options.h"
 
@@ -16,61 +17,36 @@ struct options {
     double latency_us, gbit_s, op_ns;
 };
 
-enum { OPT_HOSTS = 256, OPT_HOST_RANKS, OPT_LATENCY, OPT_RATE, OPT_OP, OPT_HEADER };
+static void take_hosts(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
 
-static const struct argp_option argp_options[] = {
-    { "hosts", OPT_HOSTS, "LIST", 0,
-      "numbers of hosts: 8, or 2..16 (doubling: 2, 4, 8, 16; default 2..16)", 2 },
-    { "nodes", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },
-    { "ranks-per-host", OPT_HOST_RANKS, "N", 0, "ranks per host, which share its link (default 4)",
-      2 },
-    { "per-node", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 2 },
-    { "latency-us", OPT_LATENCY, "T", 0, "one-way latency between hosts, us (default 1000)", 2 },
-    { "gbit-s", OPT_RATE, "R", 0, "rate of a host's link in each direction, Gbit/s (default 0.4)",
-      2 },
-    { "op-ns", OPT_OP, "T", 0, "time of the proxy per descriptor, ns (default 1000)", 2 },
-    { "header", OPT_HEADER, "SIZE", 0,
-      "header bytes per message; a signal is one header (default 64)", 2 },
+    o->nhosts =
+        option_list(state, "--hosts", arg, false, 2, 2, HOSTS_MAX, o->hosts, PUTSIGNAL_LIST_MAX);
+}
+
+static const struct option_row option_rows[] = {
+    { "hosts", 0, "LIST", 2, OPTION_CALL(take_hosts),
+      "numbers of hosts: 8, or 2..16 (doubling: 2, 4, 8, 16; default 2..16)" },
+    { "nodes", 0, NULL, 2, { 0 }, NULL },
+    { "ranks-per-host", 0, "N", 2, OPTION_INTEGER(struct options, host_ranks, 1, HOST_RANKS_MAX),
+      "ranks per host, which share its link (default 4)" },
+    { "per-node", 0, NULL, 2, { 0 }, NULL },
+    { "latency-us", 0, "T", 2, OPTION_REAL(struct options, latency_us, 0, 1e7),
+      "one-way latency between hosts, us (default 1000)" },
+    { "gbit-s", 0, "R", 2, OPTION_REAL(struct options, gbit_s, 1e-6, 1e6),
+      "rate of a host's link in each direction, Gbit/s (default 0.4)" },
+    { "op-ns", 0, "T", 2, OPTION_REAL(struct options, op_ns, 0, 1e9),
+      "time of the proxy per descriptor, ns (default 1000)" },
+    { "header", 0, "SIZE", 2, OPTION_SIZE(struct options, header_bytes, 1),
+      "header bytes per message; a signal is one header (default 64)" },
     { 0 },
 };
 
-static const struct argp_child children[] = { { &putsignal_argp, 0, NULL, 0 }, { 0 } };
-
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_HOSTS:
-        o->nhosts = option_list(state, "--hosts", arg, false, 2, 2, HOSTS_MAX, o->hosts,
-                                PUTSIGNAL_LIST_MAX);
-        return 0;
-    case OPT_HOST_RANKS:
-        o->host_ranks = (uint32_t)option_number(state, "--ranks-per-host", arg, 1, HOST_RANKS_MAX);
-        return 0;
-    case OPT_LATENCY:
-        o->latency_us = option_real(state, "--latency-us", arg, 0, 1e7);
-        return 0;
-    case OPT_RATE:
-        o->gbit_s = option_real(state, "--gbit-s", arg, 1e-6, 1e6);
-        return 0;
-    case OPT_OP:
-        o->op_ns = option_real(state, "--op-ns", arg, 0, 1e9);
-        return 0;
-    case OPT_HEADER:
-        o->header_bytes = option_size(state, "--header", arg);
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->common;
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
-    .children = children,
+static const struct command_line command = {
+    .rows = option_rows,
+    .common = &putsignal_command_line,
+    .common_at = offsetof(struct options, common),
     .doc =
         "Simulates bursts of puts with signals to other hosts through a CPU proxy, in each "
         "mode.\vColumns are those of `tutti perf putsignal`. The model includes the proxy's time "
@@ -173,8 +149,7 @@ int sim_putsignal_main(int argc, char **argv)
     uint32_t nrows = 0;
     tutti_status st = TUTTI_OK;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     rows = calloc((size_t)o.nhosts * o.common.ntransfers * o.common.nbytes * TT_PUTSIGNAL_MODES,
                   sizeof *rows);
     if (!rows) {

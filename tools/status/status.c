@@ -1,91 +1,89 @@
-/* tutti status: what each rank of a running or hung job is in. */
+/* tutti status: the operations in progress on each rank of a running or hung job. */
 #include "tools/status/status.h"
 
-#include <argp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "tools/option_values.h"
+#include "tools/status/status_target.h"
 #include "tools/tool.h"
 
-#define TIMEOUT_S 2
+#define TIMEOUT_S 5
 #define CLEAR_SCREEN "\033[H\033[2J"
 
 struct options {
-    const char *what;
+    struct status_target target;
     enum { FORM_TEXT, FORM_JSON, FORM_METRICS } form;
     bool in_depth;
-    uint32_t rank, rows, timeout_ms;
+    const char *serve;          /* address; NULL: print */
+    uint32_t rank, rows;
     double watch_s;             /* 0: once */
 };
 
-enum { OPT_JSON = 256, OPT_METRICS, OPT_ROWS };
+static void take_watch(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
 
-static const struct argp_option argp_options[] = {
-    { "watch", 'w', "SECONDS", OPTION_ARG_OPTIONAL, "repeat every SECONDS (default 2)", 0 },
-    { "rank", 'r', "RANK", 0,
-      "show one rank in depth: its communicators, operations in progress and last operations", 0 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON document per query, on one line", 0 },
-    { "metrics", OPT_METRICS, NULL, 0, "print metrics in the text format of Prometheus", 0 },
-    { "rows", OPT_ROWS, "N", 0,
-      "show at most N communicators and N operations (default 20)", 0 },
-    { "timeout", 't', "SECONDS", 0,
-      "maximum time of a query (default 2); ranks without a sign of life for a quarter of it are "
-      "silent",
-      0 },
+    o->watch_s = arg ? option_real(state, "--watch", arg, 0.1, 3600) : 2;
+}
+
+static void take_rank(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
+
+    o->in_depth = true;
+    o->rank = (uint32_t)option_number(state, "--rank", arg, 0, UINT32_MAX - 1);
+}
+
+static void check_options(void *options, struct argp_state *state)
+{
+    struct options *o = options;
+
+    if (o->serve && (o->in_depth || o->form != FORM_TEXT))
+        argp_error(state, "--serve cannot be used with --rank, --json or --metrics");
+}
+
+static const struct option_row option_rows[] = {
+    { "watch", 'w', "SECONDS", 0, OPTION_CALL_OPTIONAL(take_watch),
+      "repeat every SECONDS (default 2)" },
+    { "rank", 'r', "RANK", 0, OPTION_CALL(take_rank),
+      "show one rank in detail: its communicators, operations in progress and last operations" },
+    { "json", 0, NULL, 0, OPTION_VALUE(struct options, form, FORM_JSON),
+      "print one JSON document per query, on one line" },
+    { "metrics", 0, NULL, 0, OPTION_VALUE(struct options, form, FORM_METRICS),
+      "print metrics in the text format of Prometheus" },
+    { "serve", 0, "[ADDRESS:]PORT", 0, OPTION_TEXT(struct options, serve),
+      "serve the status over HTTP until interrupted: / (a page), /json, /metrics and /healthz; "
+      "without ADDRESS on 127.0.0.1. With port 0 the system selects the port, which is printed. "
+      "The job is queried only after an HTTP request, at most once every --watch seconds "
+      "(default 2)" },
+    { "rows", 0, "N", 0, OPTION_INTEGER(struct options, rows, 1, 100000),
+      "show at most N communicators and N operations (default 20)" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case 'w':
-        o->watch_s = arg ? option_real(state, "--watch", arg, 0.1, 3600) : 2;
-        return 0;
-    case 'r':
-        o->in_depth = true;
-        o->rank = (uint32_t)option_number(state, "--rank", arg, 0, UINT32_MAX - 1);
-        return 0;
-    case OPT_JSON:
-        o->form = FORM_JSON;
-        return 0;
-    case OPT_METRICS:
-        o->form = FORM_METRICS;
-        return 0;
-    case OPT_ROWS:
-        o->rows = (uint32_t)option_number(state, "--rows", arg, 1, 100000);
-        return 0;
-    case 't':
-        o->timeout_ms = (uint32_t)(1000 * option_real(state, "--timeout", arg, 0.1, 600));
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->what)
-            argp_error(state, "too many arguments: %s", arg);
-        o->what = arg;
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .common = &status_target_command_line,
+    .common_at = offsetof(struct options, target),
+    .check = check_options,
     .args_doc = "[JOB|PATH]",
-    .doc = "Shows what each rank of a running or hung job is in: operations since when, ranks "
-           "missing from them, and ranks that do not respond.\vJOB is the start of a job's number. "
-           "PATH is a status socket, or a directory of them. Without an argument, it is the only "
-           "job of this user on this host. One process is queried; it collects the reports of all "
-           "ranks, also while the program computes or hangs. The sockets are in /tmp/tutti-UID, or "
-           "in the directory TUTTI_STATUS, and only their user and root can connect.\n\n"
+    .doc = "Shows the operations in progress on each rank of a running or hung job, the times of "
+           "their calls, the ranks that have not called them, and the ranks that do not respond."
+           "\vJOB is the first digits of a job's number. "
+           "PATH is a status socket, or a directory of them. Without an argument, the only job of "
+           "this user on this host is shown. One process is queried; it collects the reports of "
+           "all ranks, also while the program computes or hangs. The sockets are in "
+           "/tmp/tutti-UID, or in the directory TUTTI_STATUS, and only their user and root can "
+           "connect.\n\n"
            "Exit status: 0 on success, 1 if no process responds, 2 on a usage error.\n\n"
            "Examples:\n"
            "  tutti status\n"
            "  tutti status 9f3c --rank 12\n"
            "  tutti status --watch=1 --rows 5\n"
-           "  tutti status --json\n",
+           "  tutti status --json\n"
+           "  tutti status --serve 9464\n",
 };
 
 static bool print_answer(const struct options *o, const struct status_answer *a)
@@ -106,11 +104,11 @@ static bool show(const struct options *o, const struct status_where *w)
 {
     const struct tt_collect_query q = { .what = o->in_depth ? TT_COLLECT_RANK : TT_COLLECT_ALL,
                                         .target = o->rank,
-                                        .timeout_ms = o->timeout_ms };
+                                        .timeout_ms = o->target.timeout_ms };
     char why[STATUS_WHY_BYTES] = "";
     struct status_answer a;
     struct status_link l;
-    bool good = status_connect(w, o->timeout_ms, &l, why);
+    bool good = status_connect(w, o->target.timeout_ms, &l, why);
 
     if (good) {
         good = status_ask(w, &l, &q, &a, why);
@@ -131,13 +129,20 @@ static bool show(const struct options *o, const struct status_where *w)
 
 int tool_status_main(int argc, char **argv)
 {
-    struct options o = { .rows = 20, .timeout_ms = TIMEOUT_S * 1000 };
+    struct options o = { .rows = 20, .target.timeout_ms = TIMEOUT_S * 1000 };
     struct status_where w;
     bool good;
 
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
-    if (!status_find(o.what, &w, argv[0]))
+    command_line_read(&command, &o, argc, argv);
+    if (!status_find(o.target.what, &w, argv[0]))
         return EXIT_FAILURE;
+    if (o.serve)
+        return status_serve(&(struct status_serve_conf){
+            .where = w,
+            .address = o.serve,
+            .rows = o.rows,
+            .timeout_ms = o.target.timeout_ms,
+            .interval_ns = (uint64_t)((o.watch_s > 0 ? o.watch_s : 2) * 1e9) });
     do {
         good = show(&o, &w);
         fflush(stdout);

@@ -2,6 +2,8 @@
 #ifndef TUTTI_TOOLS_STATUS_H
 #define TUTTI_TOOLS_STATUS_H
 
+#include <poll.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include "status/talk.h"
 
 #define STATUS_WHY_BYTES 640
+#define STATUS_STOP_MS 100
 
 /* The processes that may be queried. */
 struct status_where {
@@ -17,11 +20,14 @@ struct status_where {
     uint64_t job;
     uint32_t first_rank;
     bool one;                   /* only first_rank */
+    const atomic_bool *stop;    /* once it is set, waits for processes fail within STATUS_STOP_MS;
+                                   NULL: none */
 };
 
 /* A connection to a process. */
 struct status_link {
     int fd;
+    const atomic_bool *stop;    /* as in status_where */
     struct tt_talk_hello hello;
     struct tt_framer in;
 };
@@ -44,6 +50,12 @@ bool status_find(const char *what, struct status_where *out, const char *who);
 bool status_connect(const struct status_where *w, uint32_t timeout_ms, struct status_link *out,
                     char *why);
 void status_disconnect(struct status_link *l);
+/* Like poll, until due_ns at most, or briefly if there may be a request to stop. */
+int status_poll(struct pollfd *fds, uint32_t n, uint64_t due_ns, const atomic_bool *stop);
+static inline bool status_is_stopped(const atomic_bool *stop)
+{
+    return stop && atomic_load(stop);
+}
 
 /* ---- status_ask.c ---- */
 
@@ -88,15 +100,39 @@ void status_op_text(const struct tt_status_op_key *k, char *out, size_t bytes);
 /* ---- output ---- */
 
 /* rows: maximum number of communicators and of operations. */
+/* qsort order of struct tt_status_op: older ones come first. */
+int status_compare_ops(const void *x, const void *y);
 void status_print(const struct status_answer *a, uint32_t rows, FILE *to);
 void status_print_rank(const struct status_answer *a, uint32_t rows, FILE *to);
 /* The ranks that did not report, and why. */
 void status_print_lists(const struct status_answer *a, FILE *to);
 /* Prints e.g. "1.5 GB/s". */
 void status_print_rate(uint64_t bytes, FILE *to);
+/* Prints e.g. "230 ms". */
+void status_print_age(uint64_t ns, FILE *to);
+/* Prints "rank 3" or "ranks 3, 5, 8 and 20 others". */
+void status_print_ranks(const uint32_t *rank, uint32_t listed, uint32_t all, FILE *to);
 /* Returns false if out of memory. */
 bool status_print_json(const struct status_answer *a, FILE *to);
+/* A document with the cause in place of an answer. */
+void status_print_json_error(const char *why, FILE *to);
 /* In the text format of Prometheus. */
 void status_print_metrics(const struct status_answer *a, uint32_t rows, FILE *to);
+/* As an HTML page; unix_ms: the time of the answer. */
+void status_page_write(const struct status_answer *a, uint32_t rows, int64_t unix_ms, FILE *to);
+/* The page without an answer; why: the cause. */
+void status_page_write_error(uint64_t job, const char *why, int64_t unix_ms, FILE *to);
+
+/* ---- status_serve.c ---- */
+
+struct status_serve_conf {
+    struct status_where where;
+    const char *address;        /* as in coordinator/listen.h, or a port of 127.0.0.1 */
+    uint32_t rows, timeout_ms;
+    uint64_t interval_ns;       /* minimum between queries */
+};
+
+/* Serves the status over HTTP until SIGINT, SIGTERM or SIGHUP. Returns the exit status. */
+int status_serve(const struct status_serve_conf *conf);
 
 #endif

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -51,6 +52,8 @@ static void clean_texts(struct status_answer *a)
     make_printable(a->hello.host);
     make_printable(a->report.detail.host);
     make_printable(a->report.detail.note);
+    for (uint32_t i = 0; i < a->report.nlanes; i++)
+        make_printable(a->report.lanes[i].wire);
     for (uint32_t i = 0; i < a->report.ncomms; i++) {
         make_printable(a->report.comms[i].name);
         make_printable(a->report.comms[i].members);
@@ -77,16 +80,19 @@ static int handle_frame(const struct tt_frame *f, struct tt_status_report *r, ch
 static bool read_more(struct status_link *l, uint64_t due_ns, char *why)
 {
     struct pollfd p = { .fd = l->fd, .events = POLLIN };
-    const uint64_t now_ns = tt_now_ns();
     size_t room;
     uint8_t *at = tt_framer_space(&l->in, &room);
     ssize_t n;
 
-    if (now_ns >= due_ns) {
+    if (status_is_stopped(l->stop)) {
+        snprintf(why, STATUS_WHY_BYTES, "the query was interrupted");
+        return false;
+    }
+    if (tt_now_ns() >= due_ns) {
         snprintf(why, STATUS_WHY_BYTES, "rank %u did not answer in time (stopped?)", l->hello.rank);
         return false;
     }
-    if (poll(&p, 1, (int)((due_ns - now_ns) / TT_MS) + 1) <= 0)
+    if (status_poll(&p, 1, due_ns, l->stop) <= 0)
         return true;
     n = at ? recv(l->fd, at, room, 0) : -1;
     if (n > 0)
@@ -94,7 +100,7 @@ static bool read_more(struct status_link *l, uint64_t due_ns, char *why)
     if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
         return true;
     snprintf(why, STATUS_WHY_BYTES, "rank %u closed the connection (%s)", l->hello.rank,
-             n == 0 ? "it has ended, or serves others" : strerror(errno));
+             n == 0 ? "the process has ended, or is serving other queries" : strerror(errno));
     return false;
 }
 
@@ -170,6 +176,8 @@ bool status_ask(const struct status_where *w, struct status_link *l,
     if (l->hello.alone && !w->one)
         ask_others(w, l, q, out);
     clean_texts(out);
+    if (out->report.nops)
+        qsort(out->report.ops, out->report.nops, sizeof *out->report.ops, status_compare_ops);
     out->seconds = (double)(tt_now_ns() - began_ns) / 1e9;
     return true;
 }

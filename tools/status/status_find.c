@@ -163,6 +163,13 @@ void status_disconnect(struct status_link *l)
     tt_framer_fini(&l->in);
 }
 
+int status_poll(struct pollfd *fds, uint32_t n, uint64_t due_ns, const atomic_bool *stop)
+{
+    const uint64_t now_ns = tt_now_ns(), left_ms = due_ns > now_ns ? (due_ns - now_ns) / TT_MS : 0;
+
+    return poll(fds, n, stop && left_ms > STATUS_STOP_MS ? STATUS_STOP_MS : (int)left_ms + 1);
+}
+
 /* Reads what has arrived. Returns whether it is a whole HELLO; *over: none will arrive. */
 static bool read_hello(struct status_link *l, bool *over)
 {
@@ -183,15 +190,16 @@ static bool read_hello(struct status_link *l, bool *over)
 }
 
 /* Tries several processes; the first one that responds wins. Returns its number, or n. */
-static uint32_t await_hello(struct status_link *l, uint32_t n, uint64_t due_ns)
+static uint32_t await_hello(struct status_link *l, uint32_t n, uint64_t due_ns,
+                            const atomic_bool *stop)
 {
     struct pollfd fds[AT_ONCE];
     uint32_t open = n;
 
-    while (open > 0 && tt_now_ns() < due_ns) {
+    while (open > 0 && tt_now_ns() < due_ns && !status_is_stopped(stop)) {
         for (uint32_t i = 0; i < n; i++)
             fds[i] = (struct pollfd){ .fd = l[i].fd, .events = POLLIN };
-        if (poll(fds, n, (int)((due_ns - tt_now_ns()) / TT_MS) + 1) <= 0)
+        if (status_poll(fds, n, due_ns, stop) <= 0)
             continue;
         for (uint32_t i = 0; i < n; i++) {
             bool over = false;
@@ -209,22 +217,22 @@ static uint32_t await_hello(struct status_link *l, uint32_t n, uint64_t due_ns)
     return n;
 }
 
-/* Connects to rank[n], n at most AT_ONCE. */
+/* Connects to the next AT_ONCE live processes of rank[n], from *at on. */
 static bool connect_any(const struct status_where *w, const uint32_t *rank, uint32_t n,
-                        uint64_t due_ns, struct status_link *out)
+                        uint32_t *at, uint64_t due_ns, struct status_link *out)
 {
     struct status_link l[AT_ONCE];
     char path[TT_PLACE_BYTES];
     uint32_t k = 0, won;
 
-    for (uint32_t i = 0; i < n; i++) {
-        l[k] = (struct status_link){ .fd = -1 };
-        if (tt_place_path(w->base, w->job, rank[i], path))
+    for (; *at < n && k < AT_ONCE; ++*at) {
+        l[k] = (struct status_link){ .fd = -1, .stop = w->stop };
+        if (tt_place_path(w->base, w->job, rank[*at], path))
             l[k].fd = tt_place_connect(path);
         tt_framer_init(&l[k].in, TT_TALK_BODY_MAX);
         k += l[k].fd >= 0;
     }
-    won = await_hello(l, k, due_ns);
+    won = await_hello(l, k, due_ns, w->stop);
     for (uint32_t i = 0; i < k; i++)
         if (i != won)
             status_disconnect(&l[i]);
@@ -238,18 +246,15 @@ bool status_connect(const struct status_where *w, uint32_t timeout_ms, struct st
                     char *why)
 {
     const uint64_t each_ns = timeout_ms * TT_MS / ROUNDS + 100 * TT_MS;
-    uint32_t rank[TT_PLACE_SOCKETS_MAX], n = 1;
+    uint32_t rank[TT_PLACE_SOCKETS_MAX], n = 1, at = 0;
 
     rank[0] = w->first_rank;
     if (!w->one)
         n = tt_place_ranks(w->base, w->job, rank, TT_PLACE_SOCKETS_MAX);
-    for (uint32_t round = 0; round < ROUNDS && round * AT_ONCE < n; round++) {
-        const uint32_t left = n - round * AT_ONCE;
-
-        if (connect_any(w, rank + round * AT_ONCE, left < AT_ONCE ? left : AT_ONCE,
-                        tt_now_ns() + (w->one ? timeout_ms * TT_MS : each_ns), out))
+    for (uint32_t round = 0; round < ROUNDS && at < n && !status_is_stopped(w->stop); round++)
+        if (connect_any(w, rank, n, &at, tt_now_ns() + (w->one ? timeout_ms * TT_MS : each_ns),
+                        out))
             return true;
-    }
     snprintf(why, STATUS_WHY_BYTES,
              "no process of job %016" PRIx64 " responds (%u socket%s in %s; the processes are "
              "stopped or have ended, or they belong to another user)",

@@ -81,6 +81,24 @@ static void add_unreported(void *arg, enum tt_status_list list, uint32_t rank)
     json_object_array_add(arg, o);
 }
 
+static struct json_object *json_rates(const struct tt_status_comm *c)
+{
+    const struct tt_status_rates *x = &c->rates;
+    struct json_object *o = c->has_rates ? json_object_new_object() : NULL;
+
+    if (!o)
+        return NULL;
+    add_number(o, "calls_per_s", x->calls);
+    add_number(o, "bytes_per_s", x->bytes);
+    if (!x->most)
+        return o;                   /* idle: no rank is late */
+    add_number(o, "latest_rank", x->least_rank);
+    add(o, "latest_share", json_object_new_double((double)x->least / TT_STATUS_WHOLE));
+    add_number(o, "most_rank", x->most_rank);
+    add(o, "most_share", json_object_new_double((double)x->most / TT_STATUS_WHOLE));
+    return o;
+}
+
 static struct json_object *json_comm(const struct status_answer *a, const struct status_judged *j)
 {
     static const char *const of[] = {
@@ -99,6 +117,8 @@ static struct json_object *json_comm(const struct status_answer *a, const struct
     add_number(o, "in", j->nin);
     add_number(o, "others", c->nothers);
     add(o, "members", *c->members ? json_object_new_string(c->members) : NULL);
+    if (a->query.what == TT_COLLECT_RATES)
+        add(o, "rates", json_rates(c));
     for (uint32_t i = 0; i < c->ngroups; i++)
         json_object_array_add(groups, json_group(j, &c->groups[i]));
     add(o, "groups", groups);
@@ -130,6 +150,25 @@ static struct json_object *json_list(const struct tt_status_ranks *l)
     for (uint32_t i = 0; i < l->n; i++)
         json_object_array_add(list, json_object_new_uint64(l->rank[i]));
     return list;
+}
+
+static struct json_object *json_lanes(const struct tt_status_lanes *l)
+{
+    struct json_object *o = json_object_new_object();
+
+    add(o, "wire", json_object_new_string(l->wire));
+    add_number(o, "ranks", l->nranks);
+    add_number(o, "lanes", l->lanes);
+    add_number(o, "up", l->up);
+    add_number(o, "idle", l->idle);
+    add_number(o, "posts_per_s", l->posts_per_s);
+    add_number(o, "bytes_per_s", l->bytes_per_s);
+    add_number(o, "out_of_order_depth", l->depth);
+    add_number(o, "outstanding_segments", l->outstanding);
+    add_number(o, "outstanding_bytes", l->outstanding_bytes);
+    add_number(o, "most_outstanding_rank", l->most_rank);
+    add_number(o, "most_outstanding_bytes", l->most_bytes);
+    return o;
 }
 
 static struct json_object *json_detail(const struct tt_status_detail *d)
@@ -185,6 +224,13 @@ bool status_print_json(const struct status_answer *a, FILE *to)
         json_object_array_add(ops, json_op(&a->report.ops[i]));
     add(o, "comms", comms);
     add(o, "ops", ops);
+    if (a->query.what == TT_COLLECT_RATES) {
+        struct json_object *lanes = json_object_new_array();
+
+        for (uint32_t i = 0; i < a->report.nlanes; i++)
+            json_object_array_add(lanes, json_lanes(&a->report.lanes[i]));
+        add(o, "lanes", lanes);
+    }
     text =
         json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
     good = text && n == a->report.ncomms;
@@ -193,4 +239,14 @@ bool status_print_json(const struct status_answer *a, FILE *to)
     json_object_put(o);
     free(judged);
     return good;
+}
+
+void status_print_json_error(const char *why, FILE *to)
+{
+    struct json_object *o = json_object_new_object();
+
+    add_number(o, "tutti_status", TT_TALK_VERSION);
+    add(o, "error", json_object_new_string(why));
+    fprintf(to, "%s\n", json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
+    json_object_put(o);
 }

@@ -54,6 +54,70 @@ static uint32_t count_missing(const struct status_judged *j)
     return n;
 }
 
+/* Rates of the last second: only if the query had them. */
+static void metrics_of_rates(const struct status_answer *a, const struct status_judged *j,
+                             uint32_t n, FILE *to)
+{
+    static const struct {
+        const char *name, *help;
+    } gauges[] = {
+        { "tutti_communicator_calls_per_second", "Calls of all ranks that ended in this second." },
+        { "tutti_communicator_bytes_per_second", "Bytes of these calls." },
+        { "tutti_communicator_latest_rank",
+          "The rank that spent the least time in collectives: others wait for it." },
+        { "tutti_communicator_latest_share", "Share of time that this rank spent in collectives." },
+        { "tutti_communicator_most_share", "The largest share of a rank." },
+    };
+
+    for (uint32_t which = 0; which < sizeof gauges / sizeof *gauges; which++) {
+        print_help(gauges[which].name, gauges[which].help, to);
+        for (uint32_t i = 0; i < n; i++) {
+            const struct tt_status_rates *x = &j[i].comm->rates;
+            const double values[] = { (double)x->calls, (double)x->bytes, x->least_rank,
+                                      (double)x->least / TT_STATUS_WHOLE,
+                                      (double)x->most / TT_STATUS_WHOLE };
+
+            if (!j[i].comm->has_rates || (which >= 2 && !x->most))
+                continue;
+            print_comm_label(a, &j[i], gauges[which].name, to);
+            fprintf(to, " %.15g\n", values[which]);
+        }
+    }
+}
+
+static void metrics_of_lanes(const struct status_answer *a, FILE *to)
+{
+    static const struct {
+        const char *name, *help;
+    } gauges[] = {
+        { "tutti_lanes", "Lanes of a transport, in all ranks that reported them." },
+        { "tutti_lanes_up", "Of these, lanes that are up." },
+        { "tutti_lanes_idle", "Of these, lanes on which nothing was posted in the last interval." },
+        { "tutti_lanes_out_of_order_depth",
+          "Largest number of segments by which a link's lanes were out of order in the last "
+          "interval." },
+        { "tutti_lanes_posts_per_second", "Segments posted on them." },
+        { "tutti_lanes_bytes_per_second", "Bytes posted on them." },
+        { "tutti_lanes_outstanding_segments", "Segments posted on them, and not complete." },
+        { "tutti_lanes_outstanding_bytes", "Bytes of these segments." },
+    };
+
+    for (uint32_t which = 0; which < sizeof gauges / sizeof *gauges; which++) {
+        print_help(gauges[which].name, gauges[which].help, to);
+        for (uint32_t i = 0; i < a->report.nlanes; i++) {
+            const struct tt_status_lanes *l = &a->report.lanes[i];
+            const uint64_t values[] = { l->lanes,       l->up,
+                                        l->idle,        l->depth,
+                                        l->posts_per_s, l->bytes_per_s,
+                                        l->outstanding, l->outstanding_bytes };
+
+            fprintf(to, "%s{job=\"%016" PRIx64 "\",wire=\"", gauges[which].name, a->hello.job);
+            print_label(l->wire, to);
+            fprintf(to, "\"} %" PRIu64 "\n", values[which]);
+        }
+    }
+}
+
 void status_print_metrics(const struct status_answer *a, uint32_t rows, FILE *to)
 {
     static const char waiting[] = "tutti_communicator_operation_seconds",
@@ -79,6 +143,10 @@ void status_print_metrics(const struct status_answer *a, uint32_t rows, FILE *to
     for (uint32_t i = 0; i < n; i++) {
         print_comm_label(a, &judged[i], missing, to);
         fprintf(to, " %u\n", count_missing(&judged[i]));
+    }
+    if (a->query.what == TT_COLLECT_RATES) {
+        metrics_of_rates(a, judged, n, to);
+        metrics_of_lanes(a, to);
     }
     free(judged);
 }

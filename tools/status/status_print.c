@@ -9,7 +9,7 @@
 #define TEXT_BYTES 160
 #define LISTED_MAX 16u          /* ranks of a list that are printed */
 
-static void print_age(uint64_t ns, FILE *to)
+void status_print_age(uint64_t ns, FILE *to)
 {
     const double s = (double)ns / 1e9;
 
@@ -34,8 +34,7 @@ void status_print_rate(uint64_t bytes, FILE *to)
     fprintf(to, "%.3g %s/s", value, units[i]);
 }
 
-/* Prints "rank 3" or "ranks 3, 5, 8 and 20 others". */
-static void print_ranks(const uint32_t *rank, uint32_t listed, uint32_t all, FILE *to)
+void status_print_ranks(const uint32_t *rank, uint32_t listed, uint32_t all, FILE *to)
 {
     fprintf(to, "rank%s ", all == 1 ? "" : "s");
     for (uint32_t i = 0; i < listed; i++)
@@ -75,7 +74,7 @@ static void print_totals(const struct status_answer *a, FILE *to)
 void status_print_lists(const struct status_answer *a, FILE *to)
 {
     static const char *const texts[] = {
-        [TT_STATUS_SILENT] = "no sign of life (stopped, or the host does not respond)",
+        [TT_STATUS_SILENT] = "no message received (stopped, or the host does not respond)",
         [TT_STATUS_LATE] = "no complete report in time",
         [TT_STATUS_LEFT] = "left the job",
         [TT_STATUS_LOST] = "process ended",
@@ -88,7 +87,7 @@ void status_print_lists(const struct status_answer *a, FILE *to)
         if (l->n == 0)
             continue;
         fprintf(to, "%s: ", status_list_name((enum tt_status_list)list));
-        print_ranks(l->rank, l->n < LISTED_MAX ? l->n : LISTED_MAX, l->n, to);
+        status_print_ranks(l->rank, l->n < LISTED_MAX ? l->n : LISTED_MAX, l->n, to);
         fprintf(to, "%s: %s\n", l->more ? " (and more)" : "", texts[list]);
     }
     if (unknown)
@@ -117,7 +116,7 @@ static void print_group(const struct status_judged *j, const struct tt_status_gr
 
     status_op_text(&g->key, op, sizeof op);
     fprintf(to, "    ");
-    print_ranks(g->ranks, g->nlisted, g->nranks, to);
+    status_print_ranks(g->ranks, g->nlisted, g->nranks, to);
     if (g->key.seq == TT_STATUS_NO_SEQ) {
         fprintf(to, ": no operation yet\n");
         return;
@@ -131,7 +130,7 @@ static void print_group(const struct status_judged *j, const struct tt_status_gr
     else
         fprintf(to, ": %s, number %" PRIu64 ", failed (%s) ", op, g->key.seq,
                 tutti_status_name((tutti_status)g->key.status));
-    print_age(g->age_max_ns, to);
+    status_print_age(g->age_max_ns, to);
     if (g->key.state == TT_STATUS_OUT)
         fprintf(to, " ago");
     if (g->nlisted == 1 && g->waits[0] != TT_STATUS_NO_RANK)
@@ -151,7 +150,7 @@ static void print_comm(const struct status_answer *a, const struct status_judged
     if (j->lead) {
         status_op_text(&j->lead->key, op, sizeof op);
         fprintf(to, " in %s, number %" PRIu64 ", since ", op, j->lead->key.seq);
-        print_age(j->lead->age_max_ns, to);
+        status_print_age(j->lead->age_max_ns, to);
     }
     fprintf(to, "\n");
     for (uint32_t i = 0; i < c->ngroups && j->verdict != STATUS_IDLE; i++)
@@ -165,7 +164,7 @@ static void print_comm(const struct status_answer *a, const struct status_judged
         fprintf(to, "\n");
 }
 
-static int compare_ops(const void *x, const void *y)
+int status_compare_ops(const void *x, const void *y)
 {
     const struct tt_status_op *a = x, *b = y;
 
@@ -189,7 +188,7 @@ static void print_op(const struct tt_status_report *r, const struct tt_status_op
         fprintf(to, ", on %016" PRIx64, op->comm);
     if (op->key.state == TT_STATUS_IN) {
         fprintf(to, ", since ");
-        print_age(op->age_ns, to);
+        status_print_age(op->age_ns, to);
         if (op->waits != TT_STATUS_NO_RANK)
             fprintf(to, ", waits for rank %u", op->waits);
     } else {
@@ -197,7 +196,7 @@ static void print_op(const struct tt_status_report *r, const struct tt_status_op
                 op->key.status < TUTTI_STATUS_COUNT
                     ? tutti_status_name((tutti_status)op->key.status)
                     : "?");
-        print_age(op->ended_ns, to);
+        status_print_age(op->ended_ns, to);
         fprintf(to, " ago");
     }
     fprintf(to, "\n");
@@ -207,8 +206,7 @@ static void print_ops(const struct tt_status_report *r, uint32_t rows, FILE *to)
 {
     if (r->nops == 0)
         return;
-    qsort(r->ops, r->nops, sizeof *r->ops, compare_ops);
-    fprintf(to, "operations of one rank in progress, the oldest first:\n");
+    fprintf(to, "operations in progress on one rank, oldest first:\n");
     for (uint32_t i = 0; i < r->nops && i < rows; i++)
         print_op(r, &r->ops[i], to);
     if (r->nops > rows)
@@ -243,7 +241,7 @@ static int compare_states(const void *x, const void *y)
     if (a->key.state != b->key.state)
         return a->key.state < b->key.state ? -1 : 1;
     if (a->key.state == TT_STATUS_IN)
-        return compare_ops(x, y);
+        return status_compare_ops(x, y);
     return a->ended_ns < b->ended_ns ? -1 : a->ended_ns > b->ended_ns;
 }
 
@@ -290,7 +288,7 @@ void status_print_rank(const struct status_answer *a, uint32_t rows, FILE *to)
     fprintf(to, nopen ? "in progress:\n" : "no operation in progress\n");
     for (uint32_t i = 0; i < r->nops && i < rows + nopen; i++) {
         if (i == nopen)
-            fprintf(to, "ended, the last first:\n");
+            fprintf(to, "ended operations, newest first:\n");
         print_op(r, &r->ops[i], to);
     }
 }

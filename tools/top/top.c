@@ -1,6 +1,5 @@
-/* tutti top: operations and bytes per second of each communicator of a running job, and its ranks
- * that call late. */
-#include <argp.h>
+/* tutti top: operations and bytes per second of each communicator of a running job, its ranks that
+ * call late, and its lanes. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,71 +7,59 @@
 #include <unistd.h>
 #include "tools/option_values.h"
 #include "tools/status/status.h"
+#include "tools/status/status_target.h"
 #include "tools/tool.h"
 
-#define TIMEOUT_S 2
+#define TIMEOUT_S 5
+#define PRIME_MS 1200           /* more than two samples (engine/lane_board.h) */
 #define CLEAR_SCREEN "\033[H\033[2J"
 
 struct options {
-    const char *what;
-    bool once, has_delay;
+    struct status_target target;
+    bool once, has_delay, json;
     double delay_s;
-    uint32_t rows, timeout_ms;
+    uint32_t rows;
 };
 
-enum { OPT_ONCE = 256, OPT_ROWS };
+static void take_delay(void *options, struct argp_state *state, char *arg)
+{
+    struct options *o = options;
 
-static const struct argp_option argp_options[] = {
-    { "delay", 'd', "SECONDS", 0, "repeat every SECONDS (default 1)", 0 },
-    { "once", OPT_ONCE, NULL, 0, "print once; the default if the output is no terminal", 0 },
-    { "rows", OPT_ROWS, "N", 0, "show at most N communicators (default 20)", 0 },
-    { "timeout", 't', "SECONDS", 0, "maximum time of a query (default 2)", 0 },
+    o->has_delay = true;
+    o->delay_s = option_real(state, "--delay", arg, 0.1, 3600);
+}
+
+static const struct option_row option_rows[] = {
+    { "delay", 'd', "SECONDS", 0, OPTION_CALL(take_delay),
+      "repeat every SECONDS (default 1)" },
+    { "once", 0, NULL, 0, OPTION_FLAG(struct options, once),
+      "print once; the default if the output is not a terminal" },
+    { "json", 0, NULL, 0, OPTION_FLAG(struct options, json),
+      "print one JSON document per query, on one line: that of `tutti status --json`, with rates" },
+    { "rows", 0, "N", 0, OPTION_INTEGER(struct options, rows, 1, 100000),
+      "show at most N communicators (default 20)" },
     { 0 },
 };
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case 'd':
-        o->has_delay = true;
-        o->delay_s = option_real(state, "--delay", arg, 0.1, 3600);
-        return 0;
-    case OPT_ONCE:
-        o->once = true;
-        return 0;
-    case OPT_ROWS:
-        o->rows = (uint32_t)option_number(state, "--rows", arg, 1, 100000);
-        return 0;
-    case 't':
-        o->timeout_ms = (uint32_t)(1000 * option_real(state, "--timeout", arg, 0.1, 600));
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->what)
-            argp_error(state, "too many arguments: %s", arg);
-        o->what = arg;
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .common = &status_target_command_line,
+    .common_at = offsetof(struct options, target),
     .args_doc = "[JOB|PATH]",
     .doc =
         "Shows the communicators of a running job each second: operations and bytes per second, "
         "the rank that spent the least time in collectives (others wait for it), and the rank "
-        "that spent the most.\vJOB is the start of a job's number. PATH is a status socket, or "
-        "a directory of them. Without an argument, it is the only job of this user on this host. "
+        "that spent the most; and the traffic of each lane, for transports that count it.\vJOB "
+        "is the first digits of a job's number. PATH is a status socket, or a directory of them. "
+        "Without an argument, the only job of this user on this host is shown. "
         "All numbers are those of the last second. `tutti profile` names slow ranks and links "
         "from trace dumps.\n\n"
         "Exit status: 0 on success, 1 if no process responds, 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti top\n"
         "  tutti top 9f3c --delay 5 --rows 50\n"
-        "  tutti top --once\n",
+        "  tutti top --once\n"
+        "  tutti top --delay 10 --json\n",
 };
 
 /* ---- output ---- */
@@ -122,6 +109,22 @@ static void print_comm(const struct tt_status_comm *c, FILE *to)
     fprintf(to, "\n");
 }
 
+/* The lanes of a transport: sums over the ranks that know them. */
+static void print_lanes(const struct tt_status_lanes *l, FILE *to)
+{
+    char idle[16] = "-";
+
+    if (l->up)
+        snprintf(idle, sizeof idle, "%.0f %%", 100.0 * l->idle / l->up);
+    fprintf(to, "%-8.15s %6u %7u %6u %6s %6u %9" PRIu64 "  ", l->wire, l->nranks, l->lanes,
+            l->lanes - l->up, idle, l->depth, l->posts_per_s);
+    status_print_rate(l->bytes_per_s, to);
+    fprintf(to, ", %" PRIu64 " (%" PRIu64 " B) outstanding", l->outstanding, l->outstanding_bytes);
+    if (l->most_bytes)
+        fprintf(to, ", most at rank %u", l->most_rank);
+    fprintf(to, "\n");
+}
+
 /* Returns false without memory. */
 static bool print_answer(const struct status_answer *a, uint32_t rows, FILE *to)
 {
@@ -143,30 +146,56 @@ static bool print_answer(const struct status_answer *a, uint32_t rows, FILE *to)
     if (n > rows)
         fprintf(to, "and %u other communicators (--rows shows more)\n", n - rows);
     free(list);
+    if (r->nlanes)
+        fprintf(to, "\n%-8s %6s %7s %6s %6s %6s %9s  %s\n", "lanes", "ranks", "number", "down",
+                "idle", "depth", "posts/s", "sent");
+    for (uint32_t i = 0; i < r->nlanes; i++)
+        print_lanes(&r->lanes[i], to);
     return true;
 }
 
 /* ---- queries ---- */
 
-static bool show(const struct options *o, const struct status_where *w, bool clears)
+/* Queries the job. On success the caller calls status_answer_fini. */
+static bool query(const struct options *o, const struct status_where *w, struct status_answer *a)
 {
-    const struct tt_collect_query q = { .what = TT_COLLECT_RATES, .timeout_ms = o->timeout_ms };
+    const struct tt_collect_query q = { .what = TT_COLLECT_RATES,
+                                        .timeout_ms = o->target.timeout_ms };
     char why[STATUS_WHY_BYTES] = "";
-    struct status_answer a;
     struct status_link l;
-    bool good = status_connect(w, o->timeout_ms, &l, why);
+    bool good = status_connect(w, o->target.timeout_ms, &l, why);
 
     if (good) {
-        good = status_ask(w, &l, &q, &a, why);
+        good = status_ask(w, &l, &q, a, why);
         status_disconnect(&l);
     }
-    if (!good) {
+    if (!good)
         fprintf(stderr, "tutti top: %s\n", why);
+    return good;
+}
+
+/* Rates of lanes are measured only after a first query. */
+static bool prime(const struct options *o, const struct status_where *w)
+{
+    struct status_answer a;
+
+    if (!query(o, w, &a))
         return false;
-    }
+    status_answer_fini(&a);
+    poll(NULL, 0, PRIME_MS);
+    return true;
+}
+
+static bool show(const struct options *o, const struct status_where *w, bool clears)
+{
+    struct status_answer a;
+    bool good;
+
+    if (!query(o, w, &a))
+        return false;
     if (clears)
         fputs(CLEAR_SCREEN, stdout);
-    good = print_answer(&a, o->rows, stdout);
+    good = o->json ? status_print_json(&a, stdout) : print_answer(&a, o->rows, stdout);
     if (!good)
         fprintf(stderr, "tutti top: out of memory\n");
     status_answer_fini(&a);
@@ -175,17 +204,19 @@ static bool show(const struct options *o, const struct status_where *w, bool cle
 
 int tool_top_main(int argc, char **argv)
 {
-    struct options o = { .rows = 20, .timeout_ms = TIMEOUT_S * 1000, .delay_s = 1 };
+    struct options o = { .rows = 20, .target.timeout_ms = TIMEOUT_S * 1000, .delay_s = 1 };
     const bool is_terminal = isatty(STDOUT_FILENO);
     struct status_where w;
     bool repeats, good;
 
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    command_line_read(&command, &o, argc, argv);
     repeats = !o.once && (is_terminal || o.has_delay);
-    if (!status_find(o.what, &w, argv[0]))
+    if (!status_find(o.target.what, &w, argv[0]))
+        return EXIT_FAILURE;
+    if (!repeats && !prime(&o, &w))
         return EXIT_FAILURE;
     do {
-        good = show(&o, &w, repeats && is_terminal);
+        good = show(&o, &w, repeats && is_terminal && !o.json);
         fflush(stdout);
         if (good && repeats && !ferror(stdout))
             poll(NULL, 0, (int)(o.delay_s * 1000));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/tool.h"
 
@@ -15,90 +16,49 @@ struct options {
     bool json, measure;
 };
 
-enum {
-    OPT_TOPO = 256,
-    OPT_JSON,
-    OPT_SVG,
-    OPT_MEASURE,
-    OPT_WRITE,
-    OPT_HOSTS,
-    OPT_HOSTFILE,
-    OPT_RSH
-};
+static void reject_argument(void *options, struct argp_state *state, char *arg)
+{
+    (void)options;
+    argp_error(state, "unknown subcommand \"%s\" (available: place)", arg);
+}
 
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0,
-      "show the rail of each of N ranks on this host, with the binding of `tutti run`", 0 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "show this description instead of this host: a built-in name (listed below) or a file", 0 },
-    { "json", OPT_JSON, NULL, 0, "print one JSON document", 0 },
-    { "svg", OPT_SVG, "FILE", 0, "write an SVG picture", 0 },
-    { "measure", OPT_MEASURE, NULL, 0,
+static void check_options(void *options, struct argp_state *state)
+{
+    struct options *o = options;
+
+    if (o->topo && o->nranks)
+        argp_error(state, "conflicting options: --ranks excludes --topo");
+    if ((o->measure || o->write) && (o->topo || o->nranks))
+        argp_error(state, "conflicting options: --%s needs a job and excludes %s",
+                   o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
+    if ((o->hosts || o->hostfile) && !o->measure)
+        argp_error(state, "missing option: --%s needs --measure", o->hosts ? "hosts" : "hostfile");
+    if (o->hosts && o->hostfile)
+        argp_error(state, "conflicting options: --hosts excludes --hostfile");
+    if (o->rsh && !o->hosts && !o->hostfile)
+        argp_error(state, "missing option: --rsh needs --hosts or --hostfile");
+}
+
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 0, OPTION_INTEGER(struct options, nranks, 1, TOPO_RANKS_MAX),
+      "show the rail of each of N ranks on this host, with the binding of `tutti run`" },
+    { "topo", 0, "NAME|FILE", 0, OPTION_TEXT(struct options, topo),
+      "show this description instead of this host: a built-in name (listed below) or a file" },
+    { "json", 0, NULL, 0, OPTION_FLAG(struct options, json), "print one JSON document" },
+    { "svg", 0, "FILE", 0, OPTION_TEXT(struct options, svg), "write an SVG picture" },
+    { "measure", 0, NULL, 1, OPTION_FLAG(struct options, measure),
       "in a job: measure latencies and rates between its ranks. If hosts have no labels, also "
-      "group them by latency", 1 },
-    { "write", OPT_WRITE, "FILE", 0,
+      "group them by latency" },
+    { "write", 0, "FILE", 1, OPTION_TEXT(struct options, write),
       "in a job: write a description of its hosts, for TUTTI_TOPO; \"-\": to standard output, "
-      "without other output", 1 },
-    { "hosts", OPT_HOSTS, "a,b:4", 0,
-      "with --measure: start a job on these hosts, one rank per slot; rank 0 writes the files", 1 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0,
-      "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"", 1 },
-    { "rsh", OPT_RSH, "COMMAND", 0, "remote shell, as in `tutti run`", 1 },
+      "without other output" },
+    { "hosts", 0, "a,b:4", 1, OPTION_TEXT(struct options, hosts),
+      "with --measure: start a job on these hosts, one rank per slot; rank 0 writes the files" },
+    { "hostfile", 0, "FILE", 1, OPTION_TEXT(struct options, hostfile),
+      "hosts as in --hosts, from a file with lines \"host\" or \"host slots=4\"" },
+    { "rsh", 0, "COMMAND", 1, OPTION_TEXT(struct options, rsh), "remote shell, as in `tutti run`" },
     { 0 },
 };
-
-static error_t parse_one(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_TOPO:
-        o->topo = arg;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_SVG:
-        o->svg = arg;
-        return 0;
-    case OPT_MEASURE:
-        o->measure = true;
-        return 0;
-    case OPT_WRITE:
-        o->write = arg;
-        return 0;
-    case OPT_HOSTS:
-        o->hosts = arg;
-        return 0;
-    case OPT_HOSTFILE:
-        o->hostfile = arg;
-        return 0;
-    case OPT_RSH:
-        o->rsh = arg;
-        return 0;
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, TOPO_RANKS_MAX);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unknown subcommand \"%s\" (available: place)", arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (o->topo && o->nranks)
-            argp_error(state, "conflicting options: --ranks excludes --topo");
-        if ((o->measure || o->write) && (o->topo || o->nranks))
-            argp_error(state, "conflicting options: --%s needs a job and excludes %s",
-                       o->measure ? "measure" : "write", o->topo ? "--topo" : "--ranks");
-        if ((o->hosts || o->hostfile) && !o->measure)
-            argp_error(state, "missing option: --%s needs --measure",
-                       o->hosts ? "hosts" : "hostfile");
-        if (o->hosts && o->hostfile)
-            argp_error(state, "conflicting options: --hosts excludes --hostfile");
-        if (o->rsh && !o->hosts && !o->hostfile)
-            argp_error(state, "missing option: --rsh needs --hosts or --hostfile");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
-}
 
 /* The built-in descriptions, for the help. */
 static char *help_filter(int key, const char *text, void *input)
@@ -125,9 +85,10 @@ static char *help_filter(int key, const char *text, void *input)
     return all;
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static const struct command_line command = {
+    .rows = option_rows,
+    .argument = reject_argument,
+    .check = check_options,
     .doc =
         "Shows the topology: sockets, NICs and GPUs of this host, or of a machine described in a "
         "file.\n"
@@ -285,8 +246,7 @@ int tool_topo_main(int argc, char **argv)
         argv[1] = place_name;
         return topo_place_main(argc - 1, argv + 1);
     }
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     if (o.topo)
         return show_machine(&o);
     if (o.hosts || o.hostfile)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 #include "tools/run/run_place.h"
 #include "topo/order.h"
@@ -17,35 +18,9 @@ struct options {
     bool reorder;
 };
 
-enum { OPT_TOPO = 256, OPT_HOSTS, OPT_HOSTFILE, OPT_GROUP, OPT_WITHIN, OPT_REORDER };
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0, "number of ranks (default: the number of slots)", 0 },
-    { "hosts", OPT_HOSTS, "LIST", 0, "hosts in their order, each with its number of slots: a:4,b:4",
-      0 },
-    { "hostfile", OPT_HOSTFILE, "FILE", 0,
-      "hosts as in --hosts, from a file with lines \"host slots=4\"", 0 },
-    { "topo", OPT_TOPO, "NAME|FILE", 0,
-      "topology description with labels of the hosts (default: TUTTI_TOPO). Without --hosts and "
-      "--hostfile, the hosts are the entries of the description without wildcards",
-      0 },
-    { "group", OPT_GROUP, "G", 0,
-      "place each group of G consecutive ranks (from rank 0) within a single host, rack, ... (the "
-      "LEVEL of --within)",
-      1 },
-    { "within", OPT_WITHIN, "LEVEL", 0,
-      "LEVEL of the preceding --group: host, rack, zone, building or fabric. Both options may be "
-      "repeated, as a pair",
-      1 },
-    { "reorder", OPT_REORDER, NULL, 0,
-      "allow a different order of the hosts. Without this option, the command fails if the given "
-      "order does not satisfy --group",
-      1 },
-    { 0 },
-};
-
-static void parse_within(struct options *o, const char *arg, struct argp_state *state)
+static void take_within(void *options, struct argp_state *state, char *arg)
 {
+    struct options *o = options;
     enum tt_distance d = TT_NEAR_SELF;
 
     if (!o->group_open)
@@ -56,52 +31,52 @@ static void parse_within(struct options *o, const char *arg, struct argp_state *
     o->group_open = false;
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_group(void *options, struct argp_state *state, char *arg)
 {
-    struct options *o = state->input;
+    struct options *o = options;
 
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 1, RANKS_MAX);
-        return 0;
-    case OPT_HOSTS:
-        o->hosts = arg;
-        return 0;
-    case OPT_HOSTFILE:
-        o->hostfile = arg;
-        return 0;
-    case OPT_TOPO:
-        o->topo = arg;
-        return 0;
-    case OPT_REORDER:
-        o->reorder = true;
-        return 0;
-    case OPT_WITHIN:
-        parse_within(o, arg, state);
-        return 0;
-    case OPT_GROUP:
-        if (o->group_open || o->nrules == TT_ORDER_RULES_MAX)
-            argp_error(state, "--group %s: %s", arg,
-                       o->group_open ? "the preceding --group has no --within" : "too many groups");
-        o->rules[o->nrules].ranks = (uint32_t)option_number(state, "--group", arg, 1, RANKS_MAX);
-        o->group_open = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\"", arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (o->group_open)
-            argp_error(state, "--group %u has no --within", o->rules[o->nrules].ranks);
-        if (o->hosts && o->hostfile)
-            argp_error(state, "conflicting options: --hosts excludes --hostfile");
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    if (o->group_open || o->nrules == TT_ORDER_RULES_MAX)
+        argp_error(state, "--group %s: %s", arg,
+                   o->group_open ? "the preceding --group has no --within" : "too many groups");
+    o->rules[o->nrules].ranks = (uint32_t)option_number(state, "--group", arg, 1, RANKS_MAX);
+    o->group_open = true;
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static void check_options(void *options, struct argp_state *state)
+{
+    struct options *o = options;
+
+    if (o->group_open)
+        argp_error(state, "--group %u has no --within", o->rules[o->nrules].ranks);
+    if (o->hosts && o->hostfile)
+        argp_error(state, "conflicting options: --hosts excludes --hostfile");
+}
+
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 0, OPTION_INTEGER(struct options, nranks, 1, RANKS_MAX),
+      "number of ranks (default: the number of slots)" },
+    { "hosts", 0, "LIST", 0, OPTION_TEXT(struct options, hosts),
+      "hosts in their order, each with its number of slots: a:4,b:4" },
+    { "hostfile", 0, "FILE", 0, OPTION_TEXT(struct options, hostfile),
+      "hosts as in --hosts, from a file with lines \"host slots=4\"" },
+    { "topo", 0, "NAME|FILE", 0, OPTION_TEXT(struct options, topo),
+      "topology description with labels of the hosts (default: TUTTI_TOPO). Without --hosts and "
+      "--hostfile, the hosts are the entries of the description without wildcards" },
+    { "group", 0, "G", 1, OPTION_CALL(take_group),
+      "place each group of G consecutive ranks (from rank 0) within a single host, rack, ... (the "
+      "LEVEL of --within)" },
+    { "within", 0, "LEVEL", 1, OPTION_CALL(take_within),
+      "LEVEL of the preceding --group: host, rack, zone, building or fabric. Both options may be "
+      "repeated, as a pair" },
+    { "reorder", 0, NULL, 1, OPTION_FLAG(struct options, reorder),
+      "allow a different order of the hosts. Without this option, the command fails if the given "
+      "order does not satisfy --group" },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .rows = option_rows,
+    .check = check_options,
     .doc =
         "Orders hosts so that groups of consecutive ranks stay together.\vPrints a host file for "
         "`tutti run --hostfile`.\n\n"
@@ -255,8 +230,7 @@ int topo_place_main(int argc, char **argv)
     struct tt_topo t = { 0 };
     int rc = 1;
 
-    if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-        return 2;
+    command_line_read(&command, &o, argc, argv);
     if (!o.topo)
         o.topo = getenv("TUTTI_TOPO");
     if (o.topo && *o.topo == '\0')

@@ -188,7 +188,7 @@ static tutti_status add_rows(struct tuning *t, struct tune_race *race)
 
     if (f->nrows + n > TT_TUNE_ROWS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "too many rows for a tune file (the maximum is %u; use fewer sizes)",
+                       "too many rows for a tune file: the maximum is %u (use fewer sizes)",
                        TT_TUNE_ROWS_MAX);
     clear_progress(t);
     if (t->rank == 0)
@@ -294,7 +294,7 @@ static tutti_status measure_all(struct tuning *t)
     tutti_status st = sweep(t, look_at, print_no_data);
 
     if (!st)
-        st = perf_rooms_init(&t->rooms, t->comm, t->rooms.bytes, false);
+        st = perf_rooms_init(&t->rooms, t->comm, t->rooms.bytes, 0, false);
     if (st)
         return st;
     t->began_ns = tt_now_ns();

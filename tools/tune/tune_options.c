@@ -1,35 +1,14 @@
 #include "tools/tune/tune_options.h"
 
-#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 #include "comm/tunefile.h"
+#include "tools/command_line.h"
 #include "tools/option_values.h"
 
-enum { OPT_WIRE = 256, OPT_COLLS, OPT_MIN, OPT_MAX, OPT_FACTOR, OPT_ROUNDS, OPT_SHOW, OPT_PLOT };
-
-static const struct argp_option argp_options[] = {
-    { "ranks", 'n', "N", 0,
-      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
-      "N must equal their number",
-      1 },
-    { "wire", OPT_WIRE, "shm,tcp", 0,
-      "allowed transports (default: all usable ones except verbs and ofi)", 1 },
-    { "colls", OPT_COLLS, "A,B,...", 0, "collectives (default: all that can be tuned)", 2 },
-    { "min", OPT_MIN, "SIZE", 0,
-      "smallest size in bytes, with an optional K, M, G or T (default 8)", 2 },
-    { "max", OPT_MAX, "SIZE", 0, "largest size (default 32M)", 2 },
-    { "factor", OPT_FACTOR, "F", 0, "ratio of successive sizes (default 4)", 2 },
-    { "rounds", OPT_ROUNDS, "R", 0, "rounds; each measures all candidates in turn (default 5)", 2 },
-    { "output", 'o', "FILE", 0, "output file (default tutti-tune.json)", 3 },
-    { "show", OPT_SHOW, "FILE", 0, "print a tune file instead of measuring", 4 },
-    { "plot", OPT_PLOT, "SVG", 0,
-      "with --show and one collective in --colls: write a plot with one line per algorithm", 4 },
-    { 0 },
-};
-
-static void take_colls(struct tune_options *o, struct argp_state *state, const char *arg)
+static void take_colls(void *options, struct argp_state *state, char *arg)
 {
+    struct tune_options *o = options;
     char name[32];
 
     for (const char *at = arg;; at++) {
@@ -54,8 +33,9 @@ static void take_colls(struct tune_options *o, struct argp_state *state, const c
 }
 
 /* Checks combinations of options. */
-static void check_together(struct tune_options *o, struct argp_state *state)
+static void check_together(void *options, struct argp_state *state)
 {
+    struct tune_options *o = options;
     if (o->min_bytes > o->max_bytes)
         argp_error(state, "invalid sizes: --min %zu exceeds --max %zu", o->min_bytes, o->max_bytes);
     if (o->plot && (!o->show || o->nwanted != 1))
@@ -66,57 +46,49 @@ static void check_together(struct tune_options *o, struct argp_state *state)
         o->wanted[kind] = tt_tunefile_has((enum tt_coll_kind)kind);
 }
 
-static error_t parse_one(int key, char *arg, struct argp_state *state)
+static void take_output(void *options, struct argp_state *state, char *arg)
 {
-    struct tune_options *o = state->input;
+    struct tune_options *o = options;
 
-    switch (key) {
-    case 'n':
-        o->nranks = (uint32_t)option_number(state, "--ranks", arg, 2, TT_TUNEFILE_RANKS_MAX);
-        return 0;
-    case OPT_WIRE:
-        option_check_wires(state, arg);
-        o->wire = arg;
-        return 0;
-    case OPT_COLLS:
-        take_colls(o, state, arg);
-        return 0;
-    case OPT_MIN:
-        o->min_bytes = option_size(state, "--min", arg);
-        return 0;
-    case OPT_MAX:
-        o->max_bytes = option_size(state, "--max", arg);
-        return 0;
-    case OPT_FACTOR:
-        o->factor = option_number(state, "--factor", arg, 2, 1u << 30);
-        return 0;
-    case OPT_ROUNDS:
-        o->rounds = (uint32_t)option_number(state, "--rounds", arg, 1, TUNE_ROUNDS_MAX);
-        return 0;
-    case 'o':
-        if (!*arg)
-            argp_error(state, "--output: the file name is empty");
-        o->out = arg;
-        return 0;
-    case OPT_SHOW:
-        o->show = arg;
-        return 0;
-    case OPT_PLOT:
-        o->plot = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument \"%s\" (use --colls to select collectives)", arg);
-        return 0;
-    case ARGP_KEY_END:
-        check_together(o, state);
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
-    }
+    if (!*arg)
+        argp_error(state, "--output: the file name is empty");
+    o->out = arg;
 }
 
-static const struct argp argp = {
-    .options = argp_options,
-    .parser = parse_one,
+static void reject_argument(void *options, struct argp_state *state, char *arg)
+{
+    (void)options;
+    argp_error(state, "unexpected argument \"%s\" (use --colls to select collectives)", arg);
+}
+
+static const struct option_row option_rows[] = {
+    { "ranks", 'n', "N", 1, OPTION_INTEGER(struct tune_options, nranks, 2, TT_TUNEFILE_RANKS_MAX),
+      "number of ranks to start on this host (default 2). In a job, the job's ranks are used, and "
+      "N must equal their number" },
+    { "wire", 0, "shm,tcp", 1, OPTION_WIRES(struct tune_options, wire),
+      "allowed transports (default: all usable ones except verbs and ofi)" },
+    { "colls", 0, "A,B,...", 2, OPTION_CALL(take_colls),
+      "collectives (default: all that can be tuned)" },
+    { "min", 0, "SIZE", 2, OPTION_SIZE(struct tune_options, min_bytes, 1),
+      "smallest size in bytes, with an optional K, M, G or T (default 8)" },
+    { "max", 0, "SIZE", 2, OPTION_SIZE(struct tune_options, max_bytes, 1),
+      "largest size (default 32M)" },
+    { "factor", 0, "F", 2, OPTION_INTEGER(struct tune_options, factor, 2, 1u << 30),
+      "ratio of successive sizes (default 4)" },
+    { "rounds", 0, "R", 2, OPTION_INTEGER(struct tune_options, rounds, 1, TUNE_ROUNDS_MAX),
+      "rounds; each measures all candidates in turn (default 5)" },
+    { "output", 'o', "FILE", 3, OPTION_CALL(take_output), "output file (default tutti-tune.json)" },
+    { "show", 0, "FILE", 4, OPTION_TEXT(struct tune_options, show),
+      "print a tune file instead of measuring" },
+    { "plot", 0, "SVG", 4, OPTION_TEXT(struct tune_options, plot),
+      "with --show and one collective in --colls: write a plot with one line per algorithm" },
+    { 0 },
+};
+
+static const struct command_line command = {
+    .rows = option_rows,
+    .argument = reject_argument,
+    .check = check_together,
     .doc = "Measures which algorithms and segment sizes are fastest, and writes a tune file.\v"
            "Starts new ranks, or uses those of the current job. Jobs with TUTTI_TUNE_FILE=FILE "
            "select algorithms from that file (docs/tune-file.md).\n\n"
@@ -139,5 +111,5 @@ void tune_options_parse(struct tune_options *o, int argc, char **argv)
     *o = (struct tune_options){
         .min_bytes = 8, .max_bytes = 32u << 20, .factor = 4, .rounds = 5, .out = "tutti-tune.json",
     };
-    argp_parse(&argp, argc, argv, 0, NULL, o);
+    command_line_read(&command, o, argc, argv);
 }

@@ -190,8 +190,8 @@ tutti_status tune_plot(const struct tt_tunefile *f, enum tt_coll_kind kind, cons
     snprintf(subtitle, sizeof subtitle, "time by size of the larger buffer; %s, %s", f->host,
              f->date);
     st = n ? sim_plot(path, title, subtitle, points, n)
-           : tt_fail(TUTTI_ERR_INVALID, "tune file %s contains no rows of %s", f->path,
-                     tt_coll_name(kind));
+           : tt_fail(TUTTI_ERR_INVALID, "cannot draw tune file %s: it contains no rows of %s",
+                     f->path, tt_coll_name(kind));
     free(points);
     return st;
 }

@@ -3,6 +3,7 @@
 #include "fail.h"
 #include "handles.h"
 #include "machine.h"
+#include "memory.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -128,4 +129,11 @@ CUresult tt_emu_context_device(int *device)
     if (c)
         *device = c->device;
     return st;
+}
+
+void tt_emu_device_reset(int device)
+{
+    tt_emu_device_synchronize(device);
+    tt_emu_memory_reset(device);
+    atomic_store(&tt_emu_machine()->device[device].error, 0);
 }

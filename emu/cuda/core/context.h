@@ -28,6 +28,9 @@ CUresult tt_emu_context_pop(CUcontext *out);
  * one. CUDA_ERROR_NOT_PERMITTED in a host function; the sticky error of the device. */
 CUresult tt_emu_context_device(int *device);
 
+/* Ends the work of a device, frees its memory, and clears its error. Streams and events stay. */
+void tt_emu_device_reset(int device);
+
 /* The current context, made current as by tt_emu_context_device. */
 CUresult tt_emu_context_get(CUcontext *out);
 

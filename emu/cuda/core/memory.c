@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define ALIGN 512u                      /* of every allocation, as CUDA does */
@@ -366,9 +367,19 @@ void tt_emu_memory_give(int device, size_t bytes)
 void tt_emu_memory_reset(int device)
 {
     pthread_mutex_lock(&lock);
-    for (size_t i = nranges; i-- > 0;)
-        if (ranges[i].device == device &&
-            (ranges[i].kind == TT_EMU_DEVICE_MEMORY || ranges[i].kind == TT_EMU_POOL_MEMORY))
-            release(&ranges[i]);
+    for (size_t i = nranges; i-- > 0;) {
+        struct tt_emu_range *r = &ranges[i];
+
+        if (r->device != device)
+            continue;
+        if (r->kind == TT_EMU_DEVICE_MEMORY || r->kind == TT_EMU_POOL_MEMORY) {
+            release(r);
+        } else if (r->kind == TT_EMU_PINNED_MEMORY || r->kind == TT_EMU_MANAGED_MEMORY) {
+            munmap((void *)r->base, r->reserved);
+            range_remove(r);
+        } else if (r->kind == TT_EMU_REGISTERED_MEMORY) {
+            range_remove(r);
+        }
+    }
     pthread_mutex_unlock(&lock);
 }

@@ -70,7 +70,8 @@ CUresult tt_emu_memory_file(int device, uintptr_t address, int *fd, size_t *offs
 CUresult tt_emu_memory_take(int device, size_t bytes);
 void tt_emu_memory_give(int device, size_t bytes);
 
-/* Frees all memory of a device, as cudaDeviceReset does. */
+/* Frees the memory of a device, and the pinned and managed memory that was allocated with it; ends
+ * registrations of host memory that were made with it. */
 void tt_emu_memory_reset(int device);
 
 #endif

@@ -183,6 +183,15 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
     return st;
 }
 
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device)
+{
+    const CUresult st = tt_emu_drv_device_exists(device);
+
+    if (!st)
+        tt_emu_device_reset(device);
+    return st;
+}
+
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
     struct tt_emu_device *dev;
@@ -266,6 +275,16 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
     return tt_emu_drv_device(device);
 }
 
+/* The device of a context; NULL: of the current one. */
+CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext c)
+{
+    const CUresult st = c ? tt_emu_drv_ready() : tt_emu_drv_device(device);
+
+    if (!st && c)
+        *device = c->device;
+    return st;
+}
+
 CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
 {
     int device;
@@ -304,6 +323,15 @@ CUresult CUDAAPI cuCtxSynchronize(void)
     const CUresult st = tt_emu_drv_device(&device);
 
     return st ? st : tt_emu_device_synchronize(device);
+}
+
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext c)
+{
+    const CUresult st = tt_emu_drv_ready();
+
+    if (!c)
+        return cuCtxSynchronize();
+    return st ? st : tt_emu_device_synchronize(c->device);
 }
 
 CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit)

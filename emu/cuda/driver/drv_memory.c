@@ -180,8 +180,10 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *p, CUipcMemHandle handle, unsig
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)
 {
     int device;
-    const CUresult st = tt_emu_drv_device(&device);
+    CUresult st = tt_emu_drv_device(&device);
 
+    if (!st)
+        st = tt_emu_device_synchronize(device);     /* as the real driver does */
     return st ? st : tt_emu_ipc_memory_close(p);
 }
 

@@ -100,9 +100,7 @@ cudaError_t CUDARTAPI cudaDeviceReset(void)
     if (st == CUDA_ERROR_NOT_PERMITTED || st == CUDA_ERROR_NO_DEVICE ||
         st == CUDA_ERROR_NOT_INITIALIZED)
         return tt_emu_rt_done(st);
-    tt_emu_device_synchronize(device);
-    tt_emu_memory_reset(device);
-    atomic_store(&tt_emu_machine()->device[device].error, 0);
+    tt_emu_device_reset(device);
     return cudaSuccess;
 }
 

@@ -3,6 +3,7 @@
 #include "context.h"
 #include "event.h"
 #include "ipc.h"
+#include "stream.h"
 
 #include <string.h>
 
@@ -50,6 +51,8 @@ cudaError_t CUDARTAPI cudaIpcCloseMemHandle(void *p)
     int device;
     CUresult st = tt_emu_context_device(&device);
 
+    if (!st)
+        st = tt_emu_device_synchronize(device);     /* as the real runtime does */
     if (!st)
         st = tt_emu_ipc_memory_close((CUdeviceptr)p);
     return tt_emu_rt_done(st);

@@ -7,6 +7,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
+#include <condition_variable>
 
 namespace tutti_torch
 {
@@ -46,6 +47,11 @@ int64_t left_ms(std::chrono::steady_clock::time_point deadline)
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
 
     return std::max<int64_t>(left.count(), 1);
+}
+
+bool is_past(std::chrono::steady_clock::time_point deadline)
+{
+    return std::chrono::steady_clock::now() >= deadline;
 }
 
 std::chrono::steady_clock::time_point deadline_of(const Operation &operation)
@@ -92,34 +98,124 @@ struct Exposed {
     }
 
     // A word of `signals` counts the signals of each rank. Every call that returns OK takes one of
-    // them.
+    // them. limit 0: does not wait. PENDING: no signal within the limit.
     tutti_status take_signal(int rank, std::chrono::steady_clock::time_point deadline);
-    bool has_signal(int rank);
+    tutti_status take_signal_within(int rank, std::chrono::milliseconds limit);
+
+    // The end of the windows. Throws ValueError if a wait_signal has not ended. Otherwise later
+    // calls are refused, and await_calls returns when no earlier one is in progress.
+    void begin_end();
+    void await_calls();
 
   private:
-    std::mutex lock;                              // protects sources
+    friend class Use;
+
+    template <class F> tutti_status take(int rank, F &&wait);
+
+    std::mutex lock; // protects the following
+    std::condition_variable left;
     std::vector<std::shared_ptr<Source>>
         sources; // freed when their puts are complete, or with the windows
+    int calls = 0, waits = 0;
+    bool is_ending = false;
 };
 
-tutti_status Exposed::take_signal(int rank, std::chrono::steady_clock::time_point deadline)
+// A call on the windows, or a wait_signal: they are not freed before it ends.
+class Use
+{
+  public:
+    explicit Use(std::shared_ptr<Exposed> exposed, int Exposed::*count = &Exposed::calls)
+        : exposed_(std::move(exposed)), count_(count)
+    {
+        std::lock_guard guard(exposed_->lock);
+
+        is_valid_ = !exposed_->is_ending;
+        if (is_valid_)
+            (exposed_.get()->*count_)++;
+    }
+    ~Use()
+    {
+        if (!is_valid_)
+            return;
+        std::lock_guard guard(exposed_->lock);
+
+        (exposed_.get()->*count_)--;
+        exposed_->left.notify_all();
+    }
+    Use(const Use &) = delete;
+    Use &operator=(const Use &) = delete;
+
+    static std::shared_ptr<Use> wait(const Use &call)
+    {
+        return std::make_shared<Use>(call.exposed_, &Exposed::waits);
+    }
+    // False: the tensor is being deregistered, or no longer registered.
+    bool is_valid() const
+    {
+        return is_valid_;
+    }
+    const std::shared_ptr<Exposed> &operator->() const
+    {
+        return exposed_;
+    }
+    const std::shared_ptr<Exposed> &operator*() const
+    {
+        return exposed_;
+    }
+
+  private:
+    const std::shared_ptr<Exposed> exposed_;
+    int Exposed::*const count_;
+    bool is_valid_;
+};
+
+// wait(offset, value) waits until the word has at least the value.
+template <class F> tutti_status Exposed::take(int rank, F &&wait)
 {
     auto &taken = signals_taken[rank];
 
     for (;;) {
         uint64_t seen = taken.load();
-        const tutti_status st = tutti_window_wait(signals, sizeof(uint64_t) * rank, TUTTI_AT_LEAST,
-                                                  seen + 1, left_ms(deadline), nullptr);
+        const tutti_status st = wait(sizeof(uint64_t) * rank, seen + 1);
 
         if (st != TUTTI_OK || taken.compare_exchange_strong(seen, seen + 1))
             return st;
     }
 }
 
-bool Exposed::has_signal(int rank)
+tutti_status Exposed::take_signal(int rank, std::chrono::steady_clock::time_point deadline)
 {
-    return tutti_window_test(signals, sizeof(uint64_t) * rank, TUTTI_AT_LEAST,
-                             signals_taken[rank] + 1, nullptr) != TUTTI_PENDING;
+    return take(rank, [&](size_t offset, uint64_t value) {
+        return tutti_window_wait(signals, offset, TUTTI_AT_LEAST, value, left_ms(deadline),
+                                 nullptr);
+    });
+}
+
+tutti_status Exposed::take_signal_within(int rank, std::chrono::milliseconds limit)
+{
+    return take(rank, [&](size_t offset, uint64_t value) {
+        return limit.count() == 0
+                   ? tutti_window_test(signals, offset, TUTTI_AT_LEAST, value, nullptr)
+                   : tutti_window_test_for(signals, offset, TUTTI_AT_LEAST, value, limit.count(),
+                                           nullptr);
+    });
+}
+
+void Exposed::begin_end()
+{
+    std::lock_guard guard(lock);
+
+    if (waits)
+        invalid(c10::str("tensor_deregister: ", waits,
+                         " calls of wait_signal have not ended (wait for them first)"));
+    is_ending = true;
+}
+
+void Exposed::await_calls()
+{
+    std::unique_lock guard(lock);
+
+    left.wait(guard, [this] { return calls == 0; });
 }
 
 // ---- start and end ----
@@ -248,8 +344,10 @@ void Window::tensor_deregister()
         if (const int maps = kept_->exposed->maps)
             invalid(c10::str("tensor_deregister: ", maps,
                              " tensors of map_remote_tensor are in use (delete them first)"));
+        kept_->exposed->begin_end();
         e = std::move(kept_->exposed);
     }
+    e->await_calls();
     std::lock_guard guard(link_->lock);
     const tutti_status data = tutti_window_free(e->data);
     const std::string why = data != TUTTI_OK ? tutti_last_error() : "";
@@ -259,7 +357,7 @@ void Window::tensor_deregister()
         fail(data, why, "tensor_deregister");
 }
 
-std::shared_ptr<Exposed> Window::exposed(const char *call, int64_t rank) const
+Use Window::exposed(const char *call, int64_t rank) const
 {
     std::lock_guard guard(kept_->lock);
 
@@ -268,7 +366,7 @@ std::shared_ptr<Exposed> Window::exposed(const char *call, int64_t rank) const
     if (rank < 0 || rank >= size_)
         invalid(
             c10::str(call, ": rank ", rank, " is out of range: the window has ", size_, " ranks"));
-    return kept_->exposed;
+    return Use(kept_->exposed);
 }
 
 // ---- operations ----
@@ -284,12 +382,44 @@ c10::intrusive_ptr<c10d::Work> Window::work(std::shared_ptr<Operation> operation
                                             const char *title,
                                             const std::vector<at::Tensor> &inputs) const
 {
-    auto work = c10::make_intrusive<Work>(std::move(operation), rank_, title, inputs, async);
+    auto work = c10::make_intrusive<Work>(operation, rank_, title, inputs, async);
 
-    if (!async)
+    if (async)
+        return work;
+    try {
         work->wait(kNoTimeout);
+    } catch (...) { // of a signal handler, if it has not ended
+        if (!operation->is_over())
+            operation->give_up();
+        throw;
+    }
     return work;
 }
+
+namespace
+{
+
+// Returns when the source of a put is reusable. tensor_deregister waits for all puts.
+void await_source(const std::shared_ptr<Exposed> &e, Link &link, const Source &source,
+                  std::chrono::steady_clock::time_point deadline)
+{
+    if (source.is_free())
+        return;
+    {
+        const Use use(e);
+
+        if (use.is_valid()) {
+            check(tutti_window_wait_counter(e->data, &source.counter, 1, left_ms(deadline)), "put");
+            return;
+        }
+    }
+    std::lock_guard guard(link.lock);
+
+    if (!source.is_free())
+        fail(TUTTI_ERR_ABORTED, "the tensor was deregistered with an error", "put");
+}
+
+} // namespace
 
 c10::intrusive_ptr<c10d::Work> Window::put(const at::Tensor &tensor, int64_t rank, int64_t offset,
                                            bool async, const c10d::PutOptions &how)
@@ -318,10 +448,17 @@ c10::intrusive_ptr<c10d::Work> Window::put(const at::Tensor &tensor, int64_t ran
     check_call(tutti_window_put(e->data, static_cast<int>(rank), offset * tensor.element_size(),
                                 source->tensor.data_ptr(), bytes_of(tensor), &rma),
                "put");
-    op->is_ready = [source] { return source->is_free(); };
-    op->after.push_back([e, source, deadline] {
-        check(tutti_window_wait_counter(e->data, &source->counter, 1, left_ms(deadline)), "put");
-    });
+    op->is_ready = [e = *e, source, deadline](std::chrono::milliseconds limit) {
+        if (source->is_free() || limit.count() == 0)
+            return source->is_free();
+        const Use use(e);
+
+        return !use.is_valid() || is_past(deadline) ||
+               tutti_window_test_counter_for(e->data, &source->counter, 1, limit.count()) !=
+                   TUTTI_PENDING;
+    };
+    op->after.push_back(
+        [e = *e, link = link_, source, deadline] { await_source(e, *link, *source, deadline); });
     return work(std::move(op), async, "tutti:put", { tensor });
 }
 
@@ -352,10 +489,19 @@ c10::intrusive_ptr<c10d::Work> Window::wait_signal(int64_t rank, bool async,
     auto op = operation(how.timeout);
     const int peer = static_cast<int>(rank);
     const auto deadline = deadline_of(*op);
+    const auto use = Use::wait(e);
+    const auto taken = std::make_shared<bool>(false);
 
-    op->is_ready = [e, peer] { return e->has_signal(peer); };
-    op->after.push_back(
-        [e, peer, deadline] { check(e->take_signal(peer, deadline), "wait_signal"); });
+    op->is_ready = [use, taken, peer, deadline](std::chrono::milliseconds limit) {
+        const tutti_status st = (*use)->take_signal_within(peer, limit);
+
+        *taken = st == TUTTI_OK;
+        return st != TUTTI_PENDING || is_past(deadline);
+    };
+    op->after.push_back([use, taken, peer, deadline] {
+        if (!*taken)
+            check((*use)->take_signal(peer, deadline), "wait_signal");
+    });
     return work(std::move(op), async, "tutti:wait_signal", {});
 }
 
@@ -378,7 +524,7 @@ at::Tensor Window::map_remote_tensor(int64_t rank)
                 "(allocate it with tutti.torch.empty)");
     e->maps++;
     return at::from_blob(
-        memory, e->shapes[rank], [e, link = link_](void *) { e->maps--; }, options);
+        memory, e->shapes[rank], [e = *e, link = link_](void *) { e->maps--; }, options);
 }
 
 // UNIFIED: map_remote_tensor gives the memory itself. SEPARATE: it is reached by put.

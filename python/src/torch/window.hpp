@@ -15,6 +15,7 @@ namespace tutti_torch
 
 // The tensor of each rank in a window, from its registration to its end.
 struct Exposed;
+class Use;
 
 // What must outlive the window's communicator, if the window is dropped with a tensor.
 struct Kept {
@@ -49,7 +50,8 @@ class Window : public c10d::Window
     }
 
   private:
-    std::shared_ptr<Exposed> exposed(const char *call, int64_t rank) const;
+    // The tensors, for a call. Throws ValueError without a tensor, or if there is no such rank.
+    Use exposed(const char *call, int64_t rank) const;
     std::shared_ptr<Operation> operation(std::chrono::milliseconds timeout) const;
     c10::intrusive_ptr<c10d::Work> work(std::shared_ptr<Operation> operation, bool async,
                                         const char *title,

@@ -283,6 +283,8 @@ bool Operation::wait_slice()
     for (const auto &part : parts)
         if (!part->wait_slice())
             return leave_pending(lock);
+    if (is_ready && !is_ready(signal_slice))
+        return leave_pending(lock);
     conclude();
     return true;
 }
@@ -318,7 +320,7 @@ bool Operation::poll()
     for (const auto &part : parts)
         if (!part->poll())
             return leave_pending(lock);
-    if (is_ready && !is_ready())
+    if (is_ready && !is_ready(std::chrono::milliseconds(0)))
         return leave_pending(lock);
     conclude();
     return true;
@@ -447,7 +449,7 @@ void Operation::notified(void *arg)
 
 void Operation::end_by_itself()
 {
-    if (is_over())
+    if (is_over() || given_up_)
         return;
     wanted_ = true;
     std::unique_lock lock(running_, std::try_to_lock); // else somebody waits for it, or polls it

@@ -108,7 +108,8 @@ class Operation : public std::enable_shared_from_this<Operation>
     Outputs outputs;
     std::vector<std::shared_ptr<Operation>> parts; // operations that end before it does
     std::vector<std::function<void()>> after;      // run once all requests have completed well
-    std::function<bool()> is_ready;                // NULL, or whether `after` would not block
+    // NULL, or waits at most so long until `after` would not block. False: it still would.
+    std::function<bool(std::chrono::milliseconds limit)> is_ready;
     int source = -1;                               // of a receive from any rank
 
     // Returns when it has ended. Any thread. In Python's main thread, an exception of a signal
@@ -130,6 +131,12 @@ class Operation : public std::enable_shared_from_this<Operation>
     bool wait_for(std::chrono::milliseconds limit);
     // It ends without anybody waiting for it.
     void end_by_itself();
+    // The caller has left, and the operation has no effect any more: it never ends. Only for an
+    // operation without requests that no other thread has.
+    void give_up()
+    {
+        given_up_ = true;
+    }
     c10::intrusive_ptr<c10::ivalue::Future> future();
     float duration_ms() const;
     // For an operation that failed to start, or that had nothing to do.
@@ -147,6 +154,7 @@ class Operation : public std::enable_shared_from_this<Operation>
     std::atomic<bool> over_{ false };
     std::exception_ptr error_;
     bool ends_by_itself_ = false;       // under running_
+    bool given_up_ = false;
     std::atomic<bool> wanted_{ false }; // end_by_itself was called
     std::atomic<size_t> notifications_{ 0 };
     c10::intrusive_ptr<c10::ivalue::Future> future_; // under state_

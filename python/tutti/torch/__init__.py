@@ -117,8 +117,8 @@ def empty(*size, dtype=None, group=None):
 
 
 _CALLS = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_single", "reduce_scatter",
-          "reduce_scatter_single",
-          "all_to_all_single")
+          "reduce_scatter_single", "all_to_all_single", "all_to_all", "gather", "gather_single",
+          "scatter", "barrier")
 
 
 def __getattr__(name):

@@ -5,7 +5,8 @@
 Each function is the one of torch.distributed with the same name and arguments, and these options in
 addition. They replace the options of the group. All ranks must pass the same.
 
-algorithm        name of the algorithm, as in `tutti info --algos`; None: selected
+algorithm        name of the algorithm, as in `tutti info --algos`; None: selected. That of
+                 all_to_all is one of alltoallv
 quantization     the encoding, as in Options; None: not quantized. all_reduce, reduce, reduce_scatter
                  and reduce_scatter_single with SUM or AVG; broadcast, all_gather and
                  all_gather_single. Floats of 16 bits and more
@@ -28,7 +29,8 @@ from torch.distributed import distributed_c10d as c10d
 from . import _backend, _load
 
 __all__ = ["all_reduce", "broadcast", "reduce", "all_gather", "all_gather_single", "reduce_scatter",
-           "reduce_scatter_single", "all_to_all_single"]
+           "reduce_scatter_single", "all_to_all_single", "all_to_all", "gather", "gather_single",
+           "scatter", "barrier"]
 
 SUM = dist.ReduceOp.SUM
 
@@ -110,3 +112,41 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     with _options("all_to_all_single", group, [input], **options):
         return dist.all_to_all_single(output, input, output_split_sizes, input_split_sizes, group,
                                       async_op)
+
+
+def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False, **options):
+    """torch.distributed.all_to_all with the options of this module. It is never quantized:
+    ValueError."""
+    with _options("all_to_all", group, input_tensor_list, **options):
+        return dist.all_to_all(output_tensor_list, input_tensor_list, group, async_op)
+
+
+def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None,
+           **options):
+    """torch.distributed.gather with the options of this module. It is never quantized:
+    ValueError."""
+    with _options("gather", group, [tensor], **options):
+        return dist.gather(tensor, gather_list, dst, group, async_op, group_dst)
+
+
+def gather_single(tensor, gather_tensor=None, dst=None, group=None, async_op=False, group_dst=None,
+                  **options):
+    """torch.distributed.gather_single (since PyTorch 2.15) with the options of this module. It is
+    never quantized: ValueError."""
+    with _options("gather_single", group, [tensor], **options):
+        return dist.gather_single(tensor, gather_tensor, dst, group, async_op, group_dst)
+
+
+def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None,
+            **options):
+    """torch.distributed.scatter with the options of this module. It is never quantized:
+    ValueError."""
+    with _options("scatter", group, [tensor], **options):
+        return dist.scatter(tensor, scatter_list, src, group, async_op, group_src)
+
+
+def barrier(group=None, async_op=False, **options):
+    """torch.distributed.barrier with the options of this module: algorithm and timeout. Others:
+    ValueError."""
+    with _options("barrier", group, [], **options):
+        return dist.barrier(group, async_op)

@@ -3,18 +3,11 @@
  * the receiver's poll raises. See ofi.h. */
 #include "wire/ofi/ofi.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "secure/secure.h"
-#include "wire/tcp/tcp_frame.h"
 #include "wire/wires.h"
 
 /* polls between polls of the inner tcp wire, which reports only ends and new incarnations */
@@ -22,88 +15,93 @@
 /* polling interval of a sleeper for completion queues that do not wake it */
 #define NAP_NS TT_MS
 
+/* ---- memory ---- */
+
+/* Closes the endpoints that read the region's memory, or whose peers may write it. */
+static void endpoints_withdraw(struct tt_ofi *o, struct tt_ofi_region *r)
+{
+    for (uint32_t i = o->base.nactive; i-- > 0;) {
+        bool touched = false;
+
+        for (uint32_t k = 0; k < TT_RPUT_STREAMS; k++) {
+            touched |= tt_ofi_source_gone(&tt_ofi_link_at(o, i)->lanes[k], &r->base);
+            touched |= tt_ofi_target_is_open(&tt_ofi_link_at(o, i)->lanes[k], &r->base);
+        }
+        if (!touched)
+            continue;
+        for (uint32_t k = 0; k < TT_RPUT_STREAMS; k++)     /* an endpoint with registrations cannot
+                                                           be closed, and the region is not in
+                                                           the table any more */
+            tt_ofi_grant_end(r, &tt_ofi_link_at(o, i)->lanes[k]);
+        tt_ofi_link_break(tt_ofi_link_at(o, i));
+    }
+    while (r->grants)
+        tt_ofi_grant_end(r, r->grants->lane);
+}
+
+/* The registration may remain, even if peers have the key. Peers write only after a CTS, and the
+ * endpoints of granted ones are closed. */
+static void ofi_region_withdraw(struct tt_rput_region *r)
+{
+    struct tt_ofi *o = tt_ofi_of(r->public.wire);
+
+    pthread_mutex_lock(&o->lock);
+    endpoints_withdraw(o, (struct tt_ofi_region *)r);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* ---- open and close ---- */
+
 static void ofi_close(struct tt_wire *w)
 {
     struct tt_ofi *o = tt_ofi_of(w);
 
-    if (o->nactive > 0)
-        tt_ofi_links_linger(o);
-    if (o->tcp)
-        o->tcp->ops->close(o->tcp);     /* sends BYE, so everything sent arrives */
-    o->tcp = NULL;
+    tt_rput_close_tcp(&o->base);
     pthread_mutex_lock(&o->lock);
-    tt_ofi_links_close(o);
+    tt_rput_links_free(&o->base);
     pthread_mutex_unlock(&o->lock);
-    tt_ofi_regions_close(o);
+    tt_rput_close(&o->base);
     tt_ofi_provider_close(&o->provider);
-    if (o->timer_fd >= 0)
-        close(o->timer_fd);
-    if (o->epoll_fd >= 0)
-        close(o->epoll_fd);
     pthread_mutex_destroy(&o->lock);
     free(o);
-}
-
-static tutti_status ofi_furnish(struct tt_ofi *o)
-{
-    struct epoll_event ev = { .events = EPOLLIN };
-    struct tt_wire_conf conf = o->conf;     /* configuration of the inner wire, which listens at its
-                                               own port */
-
-    o->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    o->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (o->epoll_fd < 0 || o->timer_fd < 0 ||
-        epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, o->timer_fd, &ev) != 0)
-        return tt_fail_call(errno, "ofi", o->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
-    conf.link_bytes = TT_OFI_TCP_LINK_BYTES;
-    conf.lanes = 1;
-    return tt_wire_tcp.open(&o->tcp, &conf);
 }
 
 static tutti_status ofi_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
     const char *why = tt_ofi_library_why_not();
+    tutti_status st = tt_rput_check("ofi", "libfabric", conf);
     struct tt_ofi *o;
-    tutti_status st;
 
-    if (!tt_secure_is_plain(conf->secure))
-        why = "ofi: not usable with secured connections: libfabric does not encrypt data";
-    else if (conf->outside && (conf->outside->family || conf->outside->port_first))
-        why = "ofi: not usable with forwarded or configured ports: libfabric cannot use them";
-    else if (conf->outside && conf->outside->near)
-        why = "ofi: not usable: without access control, connections are limited to this host "
-              "(conf.insecure or "
-              "TUTTI_SECURITY=plain allows unencrypted connections to other hosts)";
+    if (st)
+        return st;
     if (why)
         return tt_fail_again(TUTTI_ERR_UNSUPPORTED, why);
     o = calloc(1, sizeof *o);
     if (!o)
         return tt_fail(TUTTI_ERR_NOMEM, "ofi: out of memory for the transport");
-    o->conf = *conf;
-    o->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
-    o->wire.ops = &tt_wire_ofi;
-    o->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM;
+    tt_rput_init(&o->base, &tt_wire_ofi, &tt_ofi_link_ops, conf);
     pthread_mutex_init(&o->lock, NULL);
-    o->epoll_fd = o->timer_fd = -1;
-    o->news_end = &o->news;
     st = tt_ofi_provider_open(&o->provider, conf);
     o->nends = !o->provider.delivers           ? 1
                : conf->lanes < TT_OFI_ENDS_MAX ? conf->lanes
                                                : TT_OFI_ENDS_MAX;
+    o->base.mine_bytes = conf->link_bytes;
+    o->base.regions.withdraw = ofi_region_withdraw;
+    o->base.local_bytes = tt_ofi_local_bytes(o);
     if (!st)
         st = tt_ofi_regions_open(o);
     if (!st)
-        st = ofi_furnish(o);
+        st = tt_rput_open(&o->base);
     if (st) {
-        ofi_close(&o->wire);
+        ofi_close(&o->base.wire);
         return st;
     }
-    o->wire.about = o->provider.about;
-    *out = &o->wire;
+    o->base.wire.about = o->provider.about;
+    *out = &o->base.wire;
     return TUTTI_OK;
 }
 
-/* As many of the tcp wire's endpoints as fit, best first, and the provider. */
+/* The address of the tcp wire and the provider. */
 static tutti_status ofi_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_ofi *o = tt_ofi_of(w);
@@ -111,31 +109,13 @@ static tutti_status ofi_address(struct tt_wire *w, struct tt_blob *out)
     tutti_status st;
 
     tt_ofi_provider_address(&o->provider, &a);
-    st = o->tcp->ops->address(o->tcp, &a.tcp);
-    if (st)
-        return st;
-    tt_tcp_address_shorten(&a.tcp, tt_ofi_address_room(&a));
-    tt_ofi_address_write(&a, out);
-    return TUTTI_OK;
+    st = tt_rput_address(&o->base, tt_ofi_address_room(&a), &a.tcp);
+    if (!st)
+        tt_ofi_address_write(&a, out);
+    return st;
 }
 
 /* ---- progress ---- */
-
-static struct tt_done ofi_link_done(const struct tt_ofi_link *link, uint8_t kind)
-{
-    struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
-
-    if (kind == TT_DONE_LINK_UP) {
-        done.status = TUTTI_OK;
-        done.link = (struct tt_link){ .mine = link->mine,
-                                      .anymem = true,
-                                      .round_trip_ns = link->tcp.round_trip_ns };
-        done.link.theirs = (struct tt_rkey){ .wire = &link->ofi->wire,
-                                             .peer = link->peer,
-                                             .bytes = link->theirs_bytes };
-    }
-    return done;
-}
 
 /* Reports completed descriptors; each poll starts with another link. */
 static int completions_report(struct tt_ofi *o, struct tt_done *done, int max)
@@ -143,32 +123,11 @@ static int completions_report(struct tt_ofi *o, struct tt_done *done, int max)
     int n = 0;
 
     o->turn++;
-    for (uint32_t i = 0; i < o->nactive; i++) {
-        struct tt_ofi_link *link = o->active[(o->turn + i) % o->nactive];
+    for (uint32_t i = 0; i < o->base.nactive; i++) {
+        struct tt_ofi_link *link = tt_ofi_link_at(o, (o->turn + i) % o->base.nactive);
 
-        for (uint32_t k = 0; k < TT_OFI_LANES; k++)
+        for (uint32_t k = 0; k < TT_RPUT_STREAMS; k++)
             n += tt_ofi_lane_report(&link->lanes[k], done + n, max - n);
-    }
-    return n;
-}
-
-/* Reports LINK_UP and LINK_LOST. */
-static int ofi_news_report(struct tt_ofi *o, struct tt_done *done, int max)
-{
-    int n = 0;
-
-    while (n < max && o->news) {
-        struct tt_ofi_link *link = o->news;
-
-        done[n++] = ofi_link_done(link, link->report_up ? TT_DONE_LINK_UP : TT_DONE_LINK_LOST);
-        if (link->report_up && link->report_lost) {
-            link->report_up = false;
-            continue;
-        }
-        link->report_up = link->report_lost = false;
-        o->news = link->next_reported;
-        if (!o->news)
-            o->news_end = &o->news;
     }
     return n;
 }
@@ -179,17 +138,19 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
     int n;
 
     pthread_mutex_lock(&o->lock);
-    for (uint32_t i = 0; i < o->nactive; i++)
-        tt_ofi_collect(o->active[i]);
-    if (o->armed || o->ngreeting || o->nactive == 0 || ++o->tick % LOOK_EVERY == 0) {
-        o->armed = false;
-        tt_ofi_links_step(o);
+    for (uint32_t i = 0; i < o->base.nactive; i++)
+        tt_ofi_collect(tt_ofi_link_at(o, i));
+    if (o->base.armed || o->base.mending || o->base.nactive == 0 ||
+        ++o->base.tick % LOOK_EVERY == 0) {
+        o->base.armed = false;
+        tt_rput_tcp_step(&o->base);
+        tt_rput_links_step(&o->base);
     }
-    for (uint32_t i = o->nactive; i-- > 0;)
-        tt_ofi_link_progress(o->active[i]);
+    for (uint32_t i = o->base.nactive; i-- > 0;)
+        tt_ofi_link_progress(tt_ofi_link_at(o, i));
     pthread_mutex_unlock(&o->lock);
     n = completions_report(o, done, max);
-    return n + ofi_news_report(o, done + n, max - n);
+    return n + tt_rput_news_report(&o->base.news, done + n, max - n);
 }
 
 /* Returns whether the link needs polling while asleep: its completion queue does not wake; or an
@@ -199,7 +160,7 @@ static bool ofi_link_needs_polling(const struct tt_ofi_link *link)
 {
     bool must = link->ofi->provider.unwoken || link->cq_fd < 0;
 
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
         const struct tt_ofi_lane *lane = &link->lanes[i];
 
         must |= lane->stuck || lane->nunposted > 0 || lane->nfree_sends < TT_OFI_SENDS ||
@@ -214,8 +175,8 @@ static bool ofi_link_has_work(struct tt_ofi_link *link)
     struct fid *fid = &link->cq->fid;
     bool came;
 
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        if (link->lanes[i].reported < link->lanes[i].acked)
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++)
+        if (tt_rput_queue_has_reports(&link->lanes[i].q))
             return true;
     if (link->broken || link->cq_fd < 0)
         return link->broken;
@@ -229,40 +190,31 @@ static int ofi_arm(struct tt_wire *w)
 {
     struct tt_ofi *o = tt_ofi_of(w);
     struct itimerspec nap = { 0 };
-    struct epoll_event ev = { .events = EPOLLIN };
-    int fd;
 
-    o->armed = true;
-    if (o->news)
+    if (tt_rput_arm(&o->base) < 0)
         return -1;
-    fd = o->tcp->ops->arm(o->tcp);
-    w->unheard = o->tcp->unheard;
-    if (fd < 0 || (!o->tcp_watched && epoll_ctl(o->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0))
-        return -1;
-    o->tcp_watched = true;
-    for (uint32_t i = 0; i < o->nactive; i++) {
-        if (ofi_link_has_work(o->active[i]))
+    for (uint32_t i = 0; i < o->base.nactive; i++) {
+        if (ofi_link_has_work(tt_ofi_link_at(o, i)))
             return -1;
-        if (ofi_link_needs_polling(o->active[i]))
+        if (ofi_link_needs_polling(tt_ofi_link_at(o, i)))
             nap.it_value.tv_nsec = (long)NAP_NS;
     }
-    timerfd_settime(o->timer_fd, 0, &nap, NULL);    /* zero disarms it; in both cases it is not
+    timerfd_settime(o->base.timer_fd, 0, &nap, NULL);    /* zero disarms it; in both cases it is not
                                                        readable now */
-    return o->epoll_fd;
+    return o->base.epoll_fd;
 }
 
 /* Excludes libfabric's memory. */
 static void ofi_memory(const struct tt_wire *w, tutti_memory *m)
 {
     const struct tt_ofi *o = (const struct tt_ofi *)w;
-    tutti_memory_part own = { .purpose = "ofi: transport",
-                              .shared = 1,
-                              .fixed_bytes = sizeof *o + o->nregions * sizeof *o->regions };
+    const tutti_memory_part own = { .purpose = "ofi: transport",
+                                    .shared = 1,
+                                    .fixed_bytes =
+                                        sizeof *o + tt_rput_regions_bytes(&o->base.regions) };
 
-    for (uint32_t i = 1; i < o->nregions; i++)
-        own.fixed_bytes += o->regions[i] ? sizeof *o->regions[i] : 0;
     tt_memory_add(m, &own);
-    tt_ofi_links_memory(o, m);
+    tt_rput_links_memory(&o->base, m);
 }
 
 const struct tt_wire_ops tt_wire_ofi = {
@@ -273,12 +225,13 @@ const struct tt_wire_ops tt_wire_ofi = {
     .close = ofi_close,
     .address = ofi_address,
     .connect = tt_ofi_connect,
-    .reg = tt_ofi_reg,
-    .source = tt_ofi_source,
-    .dereg = tt_ofi_dereg,
+    .reg = tt_rput_wire_reg,
+    .source = tt_rput_wire_source,
+    .dereg = tt_rput_dereg,
     .import = tt_ofi_import,
     .post = tt_ofi_post,
     .poll = ofi_poll,
     .arm = ofi_arm,
     .memory = ofi_memory,
+    .lanes = tt_rput_lanes,
 };

@@ -4,10 +4,10 @@
  *  ofi_library.c   loading of libfabric
  *  ofi_provider.c  selection of the provider, and reasons against others
  *  ofi_trial.c     self-test of a provider
- *  ofi_end.c       endpoints of a link, their operations and completions
+ *  ofi_end.c       endpoints of a link, and their operations
  *  ofi_link.c      links: set-up, recovery and teardown
- *  ofi_send.c      descriptors to records and RMA writes
- *  ofi_recv.c      records to memory, signals and responses
+ *  ofi_send.c      descriptors to records and RMA writes; responses
+ *  ofi_recv.c      completions; records to memory and signals
  *  ofi_region.c    registered memory
  *  ofi_frame.c     the formats (pure)
  *
@@ -46,10 +46,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include "base/sparse.h"
 #include "trace/trace.h"
 #include "wire/ofi/ofi_frame.h"
-#include "wire/registry.h"
+#include "wire/rput/rput.h"
+#include "wire/rput/rput_queue.h"
 #include "wire/wire.h"
 
 #define TT_OFI_SLOTS 64             /* messages per lane that the receiver has not applied */
@@ -63,15 +63,12 @@
 #define TT_OFI_CHUNKS 32            /* buffers per lane for copied payloads longer than a slot */
 #define TT_OFI_SEGMENT_BYTES (256u << 10)   /* maximum bytes of one RMA write */
 
-#define TT_OFI_TCP_LINK_BYTES 4096          /* link region of the inner tcp wire */
 /* buffers of a further endpoint: for one receive and one send */
 #define TT_OFI_PROBE_BYTES (TT_OFI_SLOT_BYTES + TT_OFI_RECORD_BYTES)
 
 struct tt_ofi;
 struct tt_ofi_link;
 struct tt_ofi_lane;
-
-enum { TT_OFI_CONTROL, TT_OFI_DATA };
 
 /* ---- memory ---- */
 
@@ -83,16 +80,9 @@ struct tt_ofi_grant {
 };
 
 struct tt_ofi_region {
-    struct tt_region public;
-    struct tt_reg *pin;             /* registration of the caller's memory; NULL: the wire's
-                                       memory, no bytes, or registered per endpoint */
-    struct fid_mr *mr;              /* the registry's, or the region's own; NULL: no bytes, or
-                                       registered per endpoint */
+    struct tt_rput_region base;     /* its handle is a struct fid_mr; NULL: no bytes, or registered
+                                       per endpoint */
     struct tt_ofi_grant *grants;
-    uint32_t id, generation;
-    bool owned;                     /* the wire has allocated the memory */
-    bool exposed;                   /* peers may get its key */
-    bool device;                    /* device memory: the CPU must not access it */
 };
 
 /* ---- lanes ---- */
@@ -125,19 +115,14 @@ enum tt_ofi_op_kind {
 #define TT_OFI_NO_OP UINT16_MAX
 
 struct tt_ofi_out {
-    const uint8_t *data;            /* data to write by RMA; NULL: none */
-    uint64_t bytes, posted;         /* total, and bytes posted to endpoints */
-    struct tt_ofi_region *source;   /* region of data; NULL: the link's memory */
+    struct tt_rput_out base;        /* data: to write by RMA */
+    uint64_t posted;                /* bytes posted to endpoints */
+    struct tt_rput_region *source;  /* region of data; NULL: the link's memory */
     uint64_t target, key;           /* address and key of the CTS; without RTS: target is an
                                        offset into the link region */
-    uint64_t cookie;
-    uint32_t slot_bytes;            /* of the record and its payload, in the lane's staging slot */
     uint16_t writes, records;       /* operations in flight */
     uint16_t away;                  /* of these writes, those over further endpoints */
-    uint8_t lane;                   /* as in tt_desc */
-    bool few_lanes;                 /* `lane` is a limit */
     uint8_t chunk;                  /* 1 + the chunk that it holds; 0: none */
-    bool report_local, report_remote;
     bool needs_cts, has_cts;            /* whether the message needs a CTS, and has received one */
     bool orphan;                    /* its source was revoked after its record was sent: it
                                        cannot be retransmitted */
@@ -146,8 +131,8 @@ struct tt_ofi_out {
 /* An RTS of the peer: memory that may be written until the message's record arrives. */
 struct tt_ofi_rts {
     enum { TT_OFI_RTS_NONE, TT_OFI_RTS_RECEIVED, TT_OFI_RTS_GRANTED, TT_OFI_RTS_REFUSED } state;
-    uint32_t number, region, generation;
-    uint64_t offset, bytes;
+    uint32_t number;
+    struct tt_rput_target data;
 };
 
 struct tt_ofi_end {
@@ -157,7 +142,7 @@ struct tt_ofi_end {
                                        ends can communicate */
     bool unposted;                  /* this receive is not posted yet */
     uint8_t *meeting;               /* [TT_OFI_PROBE_BYTES] */
-    uint64_t writes, bytes;         /* totals, for statistics */
+    struct tt_wire_posts posts;     /* writes and records */
 };
 
 struct tt_ofi_lane {
@@ -180,9 +165,10 @@ struct tt_ofi_lane {
                                        provider uses connections */
 
     /* ---- send side ----
-     * Message numbers: retired <= reported <= acked <= sent <= written <= rts_sent <= tail. */
-    struct tt_ofi_out *out;         /* [TT_OFI_DEPTH] */
-    uint64_t retired, reported, acked, sent, written, rts_sent, tail;
+     * Message numbers: retired <= remote, and acked <= sent <= written <= rts_sent <= tail. */
+    struct tt_rput_queue q;         /* of struct tt_ofi_out [TT_OFI_DEPTH]; done: as acked */
+    uint64_t retired;               /* reported, and without operations in flight */
+    uint64_t sent, written, rts_sent;
     uint8_t *staging;               /* [TT_OFI_DEPTH][TT_OFI_SLOT_BYTES] */
     uint8_t *rts_records;                /* [TT_OFI_RTS_MAX][TT_OFI_RECORD_BYTES] */
     uint8_t *notes;                 /* [TT_OFI_NOTES][TT_OFI_RECORD_BYTES] */
@@ -200,36 +186,24 @@ struct tt_ofi_lane {
 
 /* ---- links ---- */
 
-enum tt_ofi_state {
-    TT_OFI_HANDSHAKE,                /* endpoints exist, but are not yet known to both ends */
-    TT_OFI_UP,
-    TT_OFI_LOST
-};
-
 struct tt_ofi_link {
+    struct tt_rput_link base;       /* mine: the link region; local: staging, notes, chunks and
+                                       receive buffers of the lanes. In state HANDSHAKE endpoints
+                                       exist, but are not yet known to both ends */
     struct tt_ofi *ofi;
-    uint32_t peer;
-    enum tt_ofi_state state;
-    bool was_up;
-    bool connected;                 /* our endpoints have the peer's addresses */
-    bool hello_pending, ready_pending, refusal_pending;  /* to send when the tcp wire has space */
+    struct tt_rput_session session; /* of the endpoints. Once the peer's hello is received, ours
+                                       have the peer's addresses */
     bool broken;                    /* recovery starts in the next poll */
-    uint32_t incarnation;
     uint32_t setbacks;              /* errors since the last acknowledgement */
-    tutti_status status;
-    bool report_up, report_lost;
-    struct tt_ofi_link *next_reported;
 
-    struct tt_link tcp;             /* link of the inner wire */
-    void *mine;                     /* link region */
-    uint8_t *local;                 /* staging, notes, chunks and receive buffers of the lanes */
     struct fid_mr *mine_mr, *local_mr;
     uint64_t token, theirs_token;
-    uint64_t theirs_bytes, theirs_address, theirs_key[TT_OFI_LANES];
+    uint64_t theirs_address, theirs_key[TT_RPUT_STREAMS];
+    struct tt_rkey theirs;          /* the peer's link region */
 
     struct fid_cq *cq;
     int cq_fd;                      /* -1: none */
-    struct tt_ofi_lane lanes[TT_OFI_LANES];
+    struct tt_ofi_lane lanes[TT_RPUT_STREAMS];
 };
 
 /* ---- the wire ---- */
@@ -259,31 +233,14 @@ struct tt_ofi_provider {
 };
 
 struct tt_ofi {
-    struct tt_wire wire;
-    struct tt_wire_conf conf;
-    struct tt_wire *tcp;            /* the inner wire */
-    struct tt_lane_limits limits;
+    struct tt_rput base;
     struct tt_ofi_provider provider;
-    struct tt_domain *domain;       /* of the registry; NULL if memory is registered per endpoint */
     pthread_mutex_t lock;           /* objects of the provider's domain are for one thread at a
                                        time (FI_THREAD_DOMAIN): the holder of the progress lock,
                                        or a thread that makes or undoes a registration. Not held
                                        during calls of the registry, which takes it */
-    int epoll_fd, timer_fd;
-    bool armed, tcp_watched;
-    uint32_t tick, turn;
-    uint32_t ngreeting;             /* links in state GREETING */
+    uint32_t turn;
     uint32_t nends;                 /* endpoints of a link's data lane */
-
-    struct tt_sparse links;         /* struct tt_ofi_link, by rank */
-    struct tt_ofi_link **active;    /* [nactive], links that are not lost */
-    uint32_t nactive, active_depth;
-    struct tt_ofi_link *news, **news_end;
-
-    struct tt_ofi_region **regions; /* [nregions], by id; the first is never used: 0 is the link
-                                       region */
-    uint32_t nregions, next_generation;
-    struct tt_ofi_region *last_source;
     char unreached[192];            /* wire.unreached */
 };
 
@@ -292,21 +249,14 @@ static inline struct tt_ofi *tt_ofi_of(struct tt_wire *w)
     return (struct tt_ofi *)w;
 }
 
-static inline struct tt_ofi_out *tt_ofi_out_of(struct tt_ofi_lane *lane, uint64_t message)
+static inline struct tt_ofi_link *tt_ofi_link_at(const struct tt_ofi *o, uint32_t i)
 {
-    return &lane->out[message % TT_OFI_DEPTH];
+    return (struct tt_ofi_link *)o->base.active[i];
 }
 
-/* Takes a free one of n buffers, whose bits are in *used. Returns false if none is free. */
-static inline bool tt_ofi_buffer_take(uint32_t *used, uint32_t n, uint8_t *index)
+static inline struct tt_ofi_out *tt_ofi_out_of(struct tt_ofi_lane *lane, uint64_t message)
 {
-    const int at = __builtin_ffs((int)~*used);      /* from 1; 0: all are used */
-
-    if (at == 0 || (uint32_t)at > n)
-        return false;
-    *index = (uint8_t)(at - 1);
-    *used |= 1u << *index;
-    return true;
+    return &((struct tt_ofi_out *)lane->q.out)[message % TT_OFI_DEPTH];
 }
 
 /* ---- ofi_library.c ---- */
@@ -325,6 +275,8 @@ const struct tt_ofi_library *tt_ofi_library(void);
 const char *tt_ofi_library_why_not(void);
 /* Describes an error code of a function or a completion. */
 const char *tt_ofi_strerror(ssize_t err);
+/* Closes an object of libfabric, or none if fid is NULL. */
+void tt_ofi_close(struct fid *fid);
 
 /* ---- ofi_provider.c ---- */
 /* Opens the best provider allowed by name (NULL: any), by the rules for interfaces and devices, and
@@ -361,27 +313,11 @@ ssize_t tt_ofi_ep_send(const struct tt_ofi_provider *p, struct fid_ep *ep, fi_ad
 /* Writes the endpoint's name and returns its length, or 0 if it has no name of at most
  * TT_OFI_NAME_BYTES. */
 uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES]);
-/* Registers memory, with an unpredictable key if the provider allows a choice; ep: the endpoint, if
- * the provider needs it. NULL (logged) on failure. */
-struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes,
-                              uint64_t access, struct fid_ep *ep);
-/* As tt_ofi_mr_open, for the registry, for sources and targets. Returns 0 or libfabric's error,
- * which is not logged. *writable: peers may write to it. */
-int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes,
-                  const struct tt_device_memory *device, struct fid_mr **out, bool *writable);
-/* Returns the remote address of `offset` in the registered memory that starts at `begin`. */
-uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset);
-/* Returns the local descriptor of a registration for operations, or NULL. */
-void *tt_ofi_mr_desc(struct fid_mr *mr);
-void tt_ofi_close(struct fid *fid);
 /* Open and close the link's endpoints. After closing, the provider does not access their memory. */
 tutti_status tt_ofi_ends_open(struct tt_ofi_link *link);
 void tt_ofi_ends_close(struct tt_ofi_link *link);
 /* Adds the peer's endpoints to ours. */
 bool tt_ofi_ends_connect(struct tt_ofi_link *link, const struct tt_ofi_hello *theirs);
-/* Processes completions and returns their number. Only marks links that must be recovered or
- * lost. */
-uint32_t tt_ofi_collect(struct tt_ofi_link *link);
 /* Takes a free operation to fill in. NULL if not more than `reserved` are free. */
 struct tt_ofi_op *tt_ofi_op_take(struct tt_ofi_lane *lane, uint32_t reserved);
 void tt_ofi_op_give(struct tt_ofi_op *op);
@@ -395,30 +331,27 @@ bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr
 void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane);
 /* Returns whether one of them is not connected yet. */
 bool tt_ofi_ends_wait(const struct tt_ofi_lane *lane);
+/* Posts the single receive of a further endpoint, which proves that it is reachable. If it is not
+ * accepted now, tt_ofi_post_receives retries. Returns false if it never will be. */
+bool tt_ofi_connect_receive(struct tt_ofi_lane *lane, struct tt_ofi_end *end);
 /* Posts missing receives on the lane's endpoints. */
 void tt_ofi_post_receives(struct tt_ofi_lane *lane);
 
 /* ---- ofi_link.c ---- */
+extern const struct tt_rput_ops tt_ofi_link_ops;
+/* Bytes of the base's local memory. */
+size_t tt_ofi_local_bytes(const struct tt_ofi *o);
 tutti_status tt_ofi_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
-/* Processes events of the inner wire and messages of peers received through it. */
-void tt_ofi_links_step(struct tt_ofi *o);
 /* Closes the link's endpoints and opens new ones, then retransmits what the peer has not applied.
  * Must not be called twice before the peer has followed, since it would miss one incarnation. */
 void tt_ofi_link_break(struct tt_ofi_link *link);
 /* Recovers the link if it is marked broken; otherwise sends. */
 void tt_ofi_link_progress(struct tt_ofi_link *link);
-/* Waits up to a second until posted descriptors have been applied. */
-void tt_ofi_links_linger(struct tt_ofi *o);
-void tt_ofi_links_close(struct tt_ofi *o);
-/* Memory of the links and the inner tcp wire. */
-void tt_ofi_links_memory(const struct tt_ofi *o, tutti_memory *m);
 
 /* ---- ofi_send.c ---- */
 int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 /* Posts the link's messages, acknowledgements and CTS as far as the endpoints accept them. */
 void tt_ofi_link_pump(struct tt_ofi_link *link);
-/* Completes a record before it is sent: the receiver's token, and the applied counts. */
-void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record);
 /* Records a part of a message, on an endpoint of the lane, in the trace; at_ns 0: now. */
 void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_kind kind,
                   uint64_t message, uint32_t part, uint64_t bytes, uint64_t at_ns);
@@ -436,7 +369,7 @@ void tt_ofi_lane_halt(struct tt_ofi_lane *lane);
 bool tt_ofi_lane_again(struct tt_ofi_lane *lane, uint64_t applied);
 /* The region is being deregistered: unfinished messages from it continue with another region that
  * covers their bytes, or become void. Returns true if the provider may be reading it. */
-bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_ofi_region *r);
+bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_rput_region *r);
 /* Adds an empty message with an acknowledgement request, which also covers all earlier messages. No
  * effect if there is no space. */
 void tt_ofi_lane_flush(struct tt_ofi_lane *lane);
@@ -444,35 +377,35 @@ void tt_ofi_lane_flush(struct tt_ofi_lane *lane);
 int tt_ofi_lane_report(struct tt_ofi_lane *lane, struct tt_done *done, int max);
 
 /* ---- ofi_recv.c ---- */
-/* Returns whether the received data begins with the token, which only the peer has. */
-bool tt_ofi_is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes);
-/* Processes the bytes[] of a receive. */
-void tt_ofi_arrived(struct tt_ofi_lane *lane, const uint8_t *record, size_t bytes);
+/* Processes completions and returns their number. Only marks links that must be recovered or
+ * lost. */
+uint32_t tt_ofi_collect(struct tt_ofi_link *link);
 /* Returns whether an incoming message may be written to the region. */
-bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_ofi_region *r);
-/* Sends pending acknowledgements and CTS. */
-void tt_ofi_notes_pump(struct tt_ofi_link *link);
+bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_rput_region *r);
 
 /* ---- ofi_region.c ---- */
-/* Joins the registry, if a registration serves all endpoints of the provider. */
+/* Registers memory, with an unpredictable key if the provider allows a choice; ep: the endpoint, if
+ * the provider needs it. NULL (logged) on failure. */
+struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes,
+                              uint64_t access, struct fid_ep *ep);
+/* Returns the remote address of `offset` in the registered memory that starts at `begin`. */
+uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset);
+/* Returns the local descriptor of a registration for operations, or NULL. */
+void *tt_ofi_mr_desc(struct fid_mr *mr);
+/* Fills the table of regions, except withdraw. Joins the registry, if a registration serves all
+ * endpoints of the provider. */
 tutti_status tt_ofi_regions_open(struct tt_ofi *o);
-tutti_status tt_ofi_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
-tutti_status tt_ofi_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
-void tt_ofi_dereg(struct tt_region *r);
 tutti_status tt_ofi_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
                            struct tt_rkey *out);
-/* Returns the live region of that id and generation, or NULL. */
-struct tt_ofi_region *tt_ofi_region_find(const struct tt_ofi *o, uint32_t id, uint32_t generation);
-/* Returns a region that covers mem[bytes]. NULL: none, so it must be a link region. */
-struct tt_ofi_region *tt_ofi_region_covering(struct tt_ofi *o, const void *mem, uint64_t bytes);
 /* Returns the registration by which the lane's peer may write to the region, or NULL on failure. */
 struct fid_mr *tt_ofi_region_grant(const struct tt_ofi_lane *lane, struct tt_ofi_region *r);
 /* Returns the address at which peers reach the region's bytes from offset on, by that
  * registration. */
-uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_ofi_region *r,
+uint64_t tt_ofi_region_address(const struct tt_ofi *o, const struct tt_rput_region *r,
                                uint64_t offset);
+/* Closes the region's registration for the lane's endpoint, if any. */
+void tt_ofi_grant_end(struct tt_ofi_region *r, const struct tt_ofi_lane *lane);
 /* The lane's endpoint is about to close: closes its registrations. */
 void tt_ofi_grants_end(const struct tt_ofi_lane *lane);
-void tt_ofi_regions_close(struct tt_ofi *o);
 
 #endif

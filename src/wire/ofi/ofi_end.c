@@ -1,27 +1,14 @@
-#include <string.h>
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "wire/ofi/ofi.h"
 
-#define COLLECT_MAX 16      /* completions read at once */
-#define COLLECT_ROUNDS 8
-#define KEY_TRIES 8         /* attempts, if keys are in use */
-
 /* ---- parts ---- */
-
-void tt_ofi_close(struct fid *fid)
-{
-    const int err = fid ? fi_close(fid) : 0;
-
-    if (err)
-        tt_log(TT_LOG_DEBUG, "ofi: cannot close an object: %s", tt_ofi_strerror(err));
-}
 
 struct fid_cq *tt_ofi_cq_open(const struct tt_ofi_provider *p, int *fd)
 {
     struct fi_cq_attr attr = {
-        .size = TT_OFI_LANES * (TT_OFI_RECEIVES + TT_OFI_SENDS) + TT_OFI_ENDS_MAX,
+        .size = TT_RPUT_STREAMS * (TT_OFI_RECEIVES + TT_OFI_SENDS) + TT_OFI_ENDS_MAX,
         .format = FI_CQ_FORMAT_MSG,
         .wait_obj = p->unwoken ? FI_WAIT_NONE : FI_WAIT_FD,
     };
@@ -67,96 +54,6 @@ uint16_t tt_ofi_ep_name(struct fid_ep *ep, uint8_t name[TT_OFI_NAME_BYTES])
 
     return fi_getname(&ep->fid, name, &bytes) == 0 && bytes <= TT_OFI_NAME_BYTES ? (uint16_t)bytes
                                                                                  : 0;
-}
-
-/* An unpredictable key of the provider's key size. */
-static uint64_t random_key(const struct tt_ofi_provider *p)
-{
-    const size_t bytes = p->info->domain_attr->mr_key_size;
-    uint64_t key;
-
-    tt_random_bytes(&key, sizeof key);
-    return bytes > 0 && bytes < sizeof key ? key & ((1ull << (8 * bytes)) - 1) : key;
-}
-
-/* Sets the kind of device memory. Returns false if the provider does not support it. */
-static bool set_device(struct fi_mr_attr *attr, const struct tt_device_memory *what,
-                       const struct tt_ofi_provider *p)
-{
-    static const enum fi_hmem_iface ifaces[] = {
-        [TUTTI_MEM_MAPPED] = FI_HMEM_SYSTEM,
-        [TUTTI_MEM_CUDA] = FI_HMEM_CUDA,
-        [TUTTI_MEM_ROCM] = FI_HMEM_ROCR,
-        [TUTTI_MEM_LEVEL_ZERO] = FI_HMEM_ZE,
-    };
-
-    attr->iface = ifaces[what->kind];
-    attr->device.reserved = (uint64_t)what->device;
-    return attr->iface == FI_HMEM_SYSTEM || p->hmem;
-}
-
-/* device: NULL for host memory. The provider itself finds a way to device memory; a dma-buf is not
- * used here. */
-static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
-                       const struct tt_device_memory *device, struct fid_mr **mr)
-{
-    const struct iovec iov = { .iov_base = mem, .iov_len = bytes };
-    struct fi_mr_attr attr = { .mr_iov = &iov, .iov_count = 1, .access = access };
-    const bool chosen = !(p->info->domain_attr->mr_mode & FI_MR_PROV_KEY);
-    int err = -FI_ENOKEY;
-
-    if (device && !set_device(&attr, device, p))
-        return -FI_EOPNOTSUPP;
-    for (uint32_t i = 0; i < KEY_TRIES && err == -FI_ENOKEY; i++) {
-        attr.requested_key = chosen ? random_key(p) : 0;
-        err = fi_mr_regattr(p->domain, &attr, 0, mr);
-    }
-    return err;
-}
-
-int tt_ofi_mr_pin(const struct tt_ofi_provider *p, void *mem, size_t bytes,
-                  const struct tt_device_memory *device, struct fid_mr **out, bool *writable)
-{
-    const int err = mr_register(p, mem, bytes, FI_WRITE | FI_REMOTE_WRITE, device, out);
-
-    *writable = !err;
-    if (!err || device)
-        return err;
-    return mr_register(p, mem, bytes, FI_WRITE, NULL, out);     /* read-only memory: source only */
-}
-
-struct fid_mr *tt_ofi_mr_open(const struct tt_ofi_provider *p, void *mem, size_t bytes,
-                              uint64_t access, struct fid_ep *ep)
-{
-    struct fid_mr *mr = NULL;
-    int err = mr_register(p, mem, bytes, access, NULL, &mr);
-
-    if (err && access & FI_REMOTE_WRITE)    /* read-only memory: source only */
-        err = mr_register(p, mem, bytes, access & ~FI_REMOTE_WRITE, NULL, &mr);
-    if (!err && ep) {
-        err = fi_mr_bind(mr, &ep->fid, 0);
-        if (!err)
-            err = fi_mr_enable(mr);
-        if (err)
-            tt_ofi_close(&mr->fid);
-    }
-    if (err)
-        tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot register %zu bytes: %s%s", p->name, bytes,
-                tt_ofi_strerror(err),
-                err == -FI_ENOMEM ? " (out of memory, or above the limit of locked "
-                                    "memory: ulimit -l)"
-                                  : "");
-    return err ? NULL : mr;
-}
-
-uint64_t tt_ofi_mr_address(const struct tt_ofi_provider *p, const void *begin, uint64_t offset)
-{
-    return (p->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)begin : 0) + offset;
-}
-
-void *tt_ofi_mr_desc(struct fid_mr *mr)
-{
-    return mr ? fi_mr_desc(mr) : NULL;
 }
 
 /* Returns the flags of an operation. Explicit flags replace the endpoint's default flags, so these
@@ -215,9 +112,7 @@ static void lane_open(struct tt_ofi_lane *lane)
     lane->stuck = lane->met = false;
 }
 
-/* Posts the single receive of a further endpoint, which proves that it is reachable. If it is not
- * accepted now, tt_ofi_post_receives retries. Returns false if it never will be. */
-static bool connect_receive_post(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
+bool tt_ofi_connect_receive(struct tt_ofi_lane *lane, struct tt_ofi_end *end)
 {
     const ssize_t err =
         fi_recv(end->ep, end->met.buffer, TT_OFI_SLOT_BYTES, tt_ofi_mr_desc(lane->link->local_mr),
@@ -244,7 +139,7 @@ static bool end_open(struct tt_ofi_lane *lane, size_t *room)
                                    .end = (uint8_t)lane->nopen,
                                    .buffer = end->meeting };
     bytes = sizeof(uint16_t) + tt_ofi_ep_name(end->ep, name);
-    if (bytes > sizeof(uint16_t) && bytes <= *room && connect_receive_post(lane, end)) {
+    if (bytes > sizeof(uint16_t) && bytes <= *room && tt_ofi_connect_receive(lane, end)) {
         *room -= bytes;
         return true;
     }
@@ -264,8 +159,8 @@ static bool lane_ends_open(struct tt_ofi_lane *lane)
     for (lane->nopen = 0; lane->nopen < lane->nends && end_open(lane, &room);)
         lane->nopen++;
     if (lane->nopen > 0 && p->per_endpoint)
-        lane->mine_mr = tt_ofi_mr_open(p, link->mine, link->ofi->conf.link_bytes, FI_REMOTE_WRITE,
-                                       lane->end[0].ep);
+        lane->mine_mr = tt_ofi_mr_open(p, link->base.mine, link->ofi->base.conf.link_bytes,
+                                       FI_REMOTE_WRITE, lane->end[0].ep);
     return lane->nopen > 0 && (lane->mine_mr || !p->per_endpoint);
 }
 
@@ -277,7 +172,7 @@ tutti_status tt_ofi_ends_open(struct tt_ofi_link *link)
     tt_random_bytes(&link->token, sizeof link->token);
     link->cq = tt_ofi_cq_open(p, &link->cq_fd);
     good = link->cq;
-    for (uint32_t i = 0; good && i < TT_OFI_LANES; i++) {
+    for (uint32_t i = 0; good && i < TT_RPUT_STREAMS; i++) {
         good = lane_ends_open(&link->lanes[i]);
         if (!good)
             break;
@@ -288,12 +183,12 @@ tutti_status tt_ofi_ends_open(struct tt_ofi_link *link)
         return TUTTI_OK;
     tt_ofi_ends_close(link);
     return tt_fail(TUTTI_ERR_NOMEM, "ofi: %s: cannot open endpoints for the link to rank %u",
-                   p->name, link->peer);
+                   p->name, link->base.peer);
 }
 
 void tt_ofi_ends_close(struct tt_ofi_link *link)
 {
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
         struct tt_ofi_lane *lane = &link->lanes[i];
 
         if (lane->nopen == 0)
@@ -328,9 +223,9 @@ static bool end_connect(struct tt_ofi_lane *lane, uint32_t index, const struct t
 
 bool tt_ofi_ends_connect(struct tt_ofi_link *link, const struct tt_ofi_hello *theirs)
 {
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
         struct tt_ofi_lane *lane = &link->lanes[i];
-        const uint32_t more = i == TT_OFI_DATA ? theirs->nmore : 0;
+        const uint32_t more = i == TT_RPUT_DATA ? theirs->nmore : 0;
 
         lane->nboth = lane->nopen - 1 < more ? lane->nopen : 1 + more;
         tt_dqplb_lanes_init(&lane->load, lane->nboth, TT_OFI_SENDS);
@@ -384,7 +279,7 @@ static bool op_posted(struct tt_ofi_op *op, ssize_t err)
         lane->stuck = true;
         return false;
     }
-    tt_log(TT_LOG_DEBUG, "ofi: an endpoint for rank %u failed: %s", lane->link->peer,
+    tt_log(TT_LOG_DEBUG, "ofi: an endpoint for rank %u failed: %s", lane->link->base.peer,
            tt_ofi_strerror(err));
     lane->link->setbacks += !lane->link->broken;
     lane->link->broken = true;
@@ -418,12 +313,12 @@ bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr
  * the endpoint after a receive. */
 void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane)
 {
-    static const uint64_t applied[TT_OFI_LANES];     /* the contents are ignored */
-    const struct tt_ofi_record r = { .kind = TT_OFI_ACK };
+    static const uint64_t applied[TT_RPUT_STREAMS];     /* the contents are ignored */
+    const struct tt_ofi_record r = { .put.kind = TT_RPUT_ACK };
     const struct tt_ofi_link *link = lane->link;
 
-    for (uint32_t k = 1; k < lane->nboth && link->ofi->conf.rank < link->peer && !link->broken;
-         k++) {
+    for (uint32_t k = 1;
+         k < lane->nboth && link->ofi->base.conf.rank < link->base.peer && !link->broken; k++) {
         uint8_t *record = lane->end[k].meeting + TT_OFI_SLOT_BYTES;
         struct tt_ofi_op *op =
             lane->load.lane[k].down ? tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED) : NULL;
@@ -464,100 +359,6 @@ void tt_ofi_post_receives(struct tt_ofi_lane *lane)
         lane->nunposted--;
     }
     for (uint32_t k = 1; k < lane->nopen; k++)
-        if (lane->end[k].unposted && !connect_receive_post(lane, &lane->end[k]))
+        if (lane->end[k].unposted && !tt_ofi_connect_receive(lane, &lane->end[k]))
             lane->link->broken = true;
-}
-
-/* ---- completions ---- */
-
-static void op_received(struct tt_ofi_op *op, size_t bytes)
-{
-    struct tt_ofi_lane *lane = op->lane;
-
-    tt_ofi_arrived(lane, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES);
-    lane->unposted[lane->nunposted++] = (uint16_t)(op - lane->receives);
-    tt_ofi_post_receives(lane);
-}
-
-/* A further endpoint has received data, from the peer or another process. */
-static void end_connected(struct tt_ofi_op *op, size_t bytes)
-{
-    struct tt_ofi_lane *lane = op->lane;
-
-    if (!tt_ofi_is_ours(lane->link, op->buffer,
-                        bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES))
-        lane->link->broken |= !connect_receive_post(lane, &lane->end[op->end]);
-    else if (op->end < lane->nboth)
-        tt_dqplb_lanes_up(&lane->load, op->end);
-}
-
-static void op_completed(const struct fi_cq_msg_entry *e)
-{
-    struct tt_ofi_op *op = e->op_context;
-
-    switch (op->kind) {
-    case TT_OFI_OP_RECEIVE:
-        op_received(op, e->len);
-        break;
-    case TT_OFI_OP_PROBE_RECEIVE:
-        end_connected(op, e->len);
-        break;
-    case TT_OFI_OP_WRITE:
-        tt_ofi_wrote(op);
-        break;
-    case TT_OFI_OP_PROBE:
-        tt_ofi_op_give(op);
-        break;
-    default:
-        tt_ofi_sent(op);
-        break;
-    }
-}
-
-/* An operation failed. A receive may fail because of foreign data and is posted again; any other
- * failure breaks the link. */
-static void op_failed(struct tt_ofi_link *link)
-{
-    struct fi_cq_err_entry e = { 0 };
-    const struct tt_ofi_op *op;
-
-    if (fi_cq_readerr(link->cq, &e, 0) < 0)
-        return;
-    op = e.op_context;
-    if (op && op->kind == TT_OFI_OP_PROBE_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
-        end_connected(e.op_context, 0);
-        return;
-    }
-    if (op && op->kind == TT_OFI_OP_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
-        op_received(e.op_context, 0);
-        return;
-    }
-    if (!link->broken)
-        tt_log(TT_LOG_DEBUG, "ofi: an operation with rank %u failed: %s", link->peer,
-               tt_ofi_strerror(e.err));
-    link->setbacks += !link->broken;
-    link->broken = true;
-}
-
-uint32_t tt_ofi_collect(struct tt_ofi_link *link)
-{
-    struct fi_cq_msg_entry entries[COLLECT_MAX];
-    uint32_t all = 0;
-
-    for (uint32_t round = 0; link->cq && round < COLLECT_ROUNDS; round++) {
-        const ssize_t n = fi_cq_read(link->cq, entries, COLLECT_MAX);
-
-        if (n == -FI_EAVAIL) {
-            op_failed(link);
-            continue;
-        }
-        if (n <= 0)
-            break;
-        for (ssize_t i = 0; i < n; i++)
-            op_completed(&entries[i]);
-        all += (uint32_t)n;
-        if (n < COLLECT_MAX)
-            break;
-    }
-    return all;
 }

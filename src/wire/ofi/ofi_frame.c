@@ -3,115 +3,47 @@
 #include <string.h>
 #include "base/status.h"
 
-/* ---- records ----
- *
- *   0 token  8 kind  9 signal op  10 flags  11 lane  12 number  16 payload  18 mark  20
- *   applied[2]
- *  28 region  32 generation  36 offset  44 bytes  52 signal region  56 signal generation  60
- *  signal offset
- *  68 signal value  76 zero                                                     all
- *  little-endian */
-
-#define MARK 0x464fu    /* "OF" */
-#define KIND_AT 8
-#define APPLIED_AT 20
+/* ---- records: 0 token  8 number  12 zero  16 record, all little-endian ---- */
 
 void tt_ofi_record_write(const struct tt_ofi_record *r, uint8_t out[TT_OFI_RECORD_BYTES])
 {
     struct tt_writer w;
 
-    tt_writer_init(&w, out, TT_OFI_RECORD_BYTES);
+    tt_writer_init(&w, out, TT_OFI_HEAD_BYTES);
     tt_write_u64(&w, r->token);
-    tt_write_u8(&w, r->kind);
-    tt_write_u8(&w, r->signal_op);
-    tt_write_u8(&w, r->flags);
-    tt_write_u8(&w, r->lane);
     tt_write_u32(&w, r->number);
-    tt_write_u16(&w, r->payload);
-    tt_write_u16(&w, MARK);
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        tt_write_u32(&w, r->applied[i]);
-    tt_write_u32(&w, r->region);
-    tt_write_u32(&w, r->generation);
-    tt_write_u64(&w, r->offset);
-    tt_write_u64(&w, r->bytes);
-    tt_write_u32(&w, r->signal_region);
-    tt_write_u32(&w, r->signal_generation);
-    tt_write_u64(&w, r->signal_offset);
-    tt_write_u64(&w, r->signal_value);
     tt_write_u32(&w, 0);
-}
-
-/* Checks that no range wraps around, that signals are words, and that only puts have a payload. */
-static bool ofi_record_is_valid(const struct tt_ofi_record *r, size_t bytes)
-{
-    uint64_t end;
-
-    if (r->kind < TT_OFI_PUT || r->kind > TT_OFI_ACK)
-        return false;
-    if (r->signal_op > TT_SIGNAL_ADD || r->lane >= TT_OFI_LANES ||
-        r->flags & ~(TT_OFI_WANT_ACK | TT_OFI_YES))
-        return false;
-    if (r->flags & TT_OFI_YES && r->kind != TT_OFI_CTS)
-        return false;
-    if (bytes != TT_OFI_RECORD_BYTES + (size_t)r->payload || r->payload > TT_OFI_PAYLOAD_BYTES)
-        return false;
-    if (r->payload && (r->kind != TT_OFI_PUT || r->payload != r->bytes))
-        return false;
-    if (r->signal_offset % 8 || r->signal_offset > UINT64_MAX - 8)
-        return false;
-    return r->kind == TT_OFI_CTS || !__builtin_add_overflow(r->offset, r->bytes, &end);
+    tt_rput_record_write(&r->put, out + TT_OFI_HEAD_BYTES);
 }
 
 bool tt_ofi_record_read(struct tt_ofi_record *r, const uint8_t *in, size_t bytes)
 {
     struct tt_reader at;
-    uint16_t mark;
-    uint32_t zero;
 
-    tt_reader_init(&at, in, bytes < TT_OFI_RECORD_BYTES ? bytes : TT_OFI_RECORD_BYTES);
+    if (bytes < TT_OFI_RECORD_BYTES)
+        return false;
+    tt_reader_init(&at, in, TT_OFI_HEAD_BYTES);
     r->token = tt_read_u64(&at);
-    r->kind = tt_read_u8(&at);
-    r->signal_op = tt_read_u8(&at);
-    r->flags = tt_read_u8(&at);
-    r->lane = tt_read_u8(&at);
     r->number = tt_read_u32(&at);
-    r->payload = tt_read_u16(&at);
-    mark = tt_read_u16(&at);
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        r->applied[i] = tt_read_u32(&at);
-    r->region = tt_read_u32(&at);
-    r->generation = tt_read_u32(&at);
-    r->offset = tt_read_u64(&at);
-    r->bytes = tt_read_u64(&at);
-    r->signal_region = tt_read_u32(&at);
-    r->signal_generation = tt_read_u32(&at);
-    r->signal_offset = tt_read_u64(&at);
-    r->signal_value = tt_read_u64(&at);
-    zero = tt_read_u32(&at);
-    return !at.bad && mark == MARK && zero == 0 && ofi_record_is_valid(r, bytes);
+    return tt_read_u32(&at) == 0 &&
+           tt_rput_record_read(&r->put, in + TT_OFI_HEAD_BYTES, TT_RPUT_ACK,
+                               TT_OFI_PAYLOAD_BYTES) &&
+           bytes == TT_OFI_RECORD_BYTES + (size_t)r->put.payload;
 }
 
 void tt_ofi_record_stamp(uint8_t record[TT_OFI_RECORD_BYTES], uint64_t token,
-                         const uint64_t applied[TT_OFI_LANES])
+                         const uint64_t applied[TT_RPUT_STREAMS])
 {
     struct tt_writer w;
 
-    tt_writer_init(&w, record, KIND_AT);
+    tt_writer_init(&w, record, sizeof token);
     tt_write_u64(&w, token);
-    tt_writer_init(&w, record + APPLIED_AT, TT_OFI_LANES * sizeof(uint32_t));
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        tt_write_u32(&w, (uint32_t)applied[i]);
+    tt_rput_record_stamp(record + TT_OFI_HEAD_BYTES, applied);
 }
 
-void tt_ofi_record_void(uint8_t record[TT_OFI_RECORD_BYTES])
+void tt_ofi_record_become(uint8_t record[TT_OFI_RECORD_BYTES], enum tt_rput_kind kind)
 {
-    record[KIND_AT] = TT_OFI_VOID;
-}
-
-void tt_ofi_record_rts(uint8_t record[TT_OFI_RECORD_BYTES])
-{
-    record[KIND_AT] = TT_OFI_RTS;
+    tt_rput_record_become(record + TT_OFI_HEAD_BYTES, kind);
 }
 
 /* ---- the hello ---- */
@@ -119,7 +51,7 @@ void tt_ofi_record_rts(uint8_t record[TT_OFI_RECORD_BYTES])
 #define HELLO_MAGIC 0x48464f54u     /* "TOFH" */
 #define HELLO_VERSION 2
 
-_Static_assert(3 * 4 + 3 * 8 + TT_OFI_LANES * (2 * 8 + 2 + TT_OFI_NAME_BYTES) + 1 +
+_Static_assert(3 * 4 + 3 * 8 + TT_RPUT_STREAMS * (2 * 8 + 2 + TT_OFI_NAME_BYTES) + 1 +
                        TT_OFI_MORE_BYTES <=
                    TT_OFI_HELLO_BYTES,
                "a hello has room for what it names");
@@ -151,7 +83,7 @@ void tt_ofi_hello_write(const struct tt_ofi_hello *h, uint8_t out[TT_OFI_HELLO_B
     tt_write_u64(&w, h->token);
     tt_write_u64(&w, h->link_address);
     tt_write_u64(&w, h->link_bytes);
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
         tt_write_u64(&w, h->lanes[i].applied);
         tt_write_u64(&w, h->lanes[i].key);
         name_write(&w, &h->lanes[i].name);
@@ -176,7 +108,7 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
     h->token = tt_read_u64(&r);
     h->link_address = tt_read_u64(&r);
     h->link_bytes = tt_read_u64(&r);
-    for (uint32_t i = 0; i < TT_OFI_LANES && good; i++) {
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS && good; i++) {
         struct tt_ofi_hello_lane *lane = &h->lanes[i];
 
         lane->applied = tt_read_u64(&r);
@@ -194,7 +126,6 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
 /* ---- addresses and keys ---- */
 
 #define ADDRESS_MAGIC 0x414fu   /* "OA" */
-#define KEY_MAGIC 0x4b4fu       /* "OK" */
 
 size_t tt_ofi_address_room(const struct tt_ofi_address *a)
 {
@@ -243,31 +174,4 @@ bool tt_ofi_address_read(struct tt_ofi_address *a, const struct tt_blob *blob)
     a->tcp.bytes = (uint16_t)(r.end - r.at);
     tt_read_bytes(&r, a->tcp.data, a->tcp.bytes);
     return true;
-}
-
-void tt_ofi_key_write(const struct tt_ofi_key *k, struct tt_blob *out)
-{
-    struct tt_writer w;
-
-    tt_writer_init(&w, out->data, sizeof out->data);
-    tt_write_u16(&w, KEY_MAGIC);
-    tt_write_u32(&w, k->region);
-    tt_write_u32(&w, k->generation);
-    tt_write_u64(&w, k->bytes);
-    out->bytes = (uint16_t)tt_writer_bytes(&w);
-}
-
-bool tt_ofi_key_read(struct tt_ofi_key *k, const struct tt_blob *blob)
-{
-    struct tt_reader r;
-    uint16_t magic;
-
-    if (blob->bytes > TT_BLOB_BYTES)
-        return false;
-    tt_reader_init(&r, blob->data, blob->bytes);
-    magic = tt_read_u16(&r);
-    k->region = tt_read_u32(&r);
-    k->generation = tt_read_u32(&r);
-    k->bytes = tt_read_u64(&r);
-    return !r.bad && r.at == r.end && magic == KEY_MAGIC;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/log.h"
 #include "wire/ofi/ofi.h"
 
 #define NAME "libfabric.so.1"
@@ -84,4 +85,12 @@ const char *tt_ofi_library_why_not(void)
 const char *tt_ofi_strerror(ssize_t err)
 {
     return tt_ofi_library()->strerror((int)(err < 0 ? -err : err));
+}
+
+void tt_ofi_close(struct fid *fid)
+{
+    const int err = fid ? fi_close(fid) : 0;
+
+    if (err)
+        tt_log(TT_LOG_DEBUG, "ofi: cannot close an object: %s", tt_ofi_strerror(err));
 }

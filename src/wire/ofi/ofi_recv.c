@@ -1,40 +1,10 @@
-#include <string.h>
+#include "base/log.h"
 #include "base/status.h"
 #include "wire/ofi/ofi.h"
 
 #define ACK_EVERY (TT_OFI_SLOTS / 4)
-
-/* ---- memory ---- */
-
-/* Returns the memory of region + offset [bytes]. NULL: the region does not exist (any more), or is
- * device memory that the CPU would have to access. */
-static uint8_t *ofi_target_memory(struct tt_ofi_link *link, uint32_t region, uint32_t generation,
-                                  uint64_t offset, uint64_t bytes, bool by_processor)
-{
-    const struct tt_ofi_region *r =
-        region ? tt_ofi_region_find(link->ofi, region, generation) : NULL;
-    const uint64_t size = r ? r->public.bytes : link->ofi->conf.link_bytes;
-    uint8_t *mem = link->mine;
-
-    if (region)
-        mem = r ? r->public.mem : NULL;
-    if (r && r->device && by_processor)
-        return NULL;
-    return mem && offset <= size && bytes <= size - offset ? mem + offset : NULL;
-}
-
-static void ofi_raise_signal(struct tt_ofi_link *link, const struct tt_ofi_record *r)
-{
-    uint64_t *word = (uint64_t *)(void *)ofi_target_memory(
-        link, r->signal_region, r->signal_generation, r->signal_offset, sizeof *word, true);
-
-    if (!word)
-        return;
-    if (r->signal_op == TT_SIGNAL_SET)
-        __atomic_store_n(word, r->signal_value, __ATOMIC_RELEASE);
-    else
-        __atomic_fetch_add(word, r->signal_value, __ATOMIC_ACQ_REL);
-}
+#define COLLECT_MAX 16      /* completions read at once */
+#define COLLECT_ROUNDS 8
 
 /* ---- RTS ---- */
 
@@ -46,11 +16,11 @@ static struct tt_ofi_rts *find_rts(struct tt_ofi_lane *lane, uint32_t number)
     return NULL;
 }
 
-bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
+bool tt_ofi_target_is_open(const struct tt_ofi_lane *lane, const struct tt_rput_region *r)
 {
     for (uint32_t i = 0; i < TT_OFI_RTS_MAX; i++)
-        if (lane->in[i].state == TT_OFI_RTS_GRANTED && lane->in[i].region == r->id &&
-            lane->in[i].generation == r->generation)
+        if (lane->in[i].state == TT_OFI_RTS_GRANTED && lane->in[i].data.region == r->id &&
+            lane->in[i].data.generation == r->generation)
             return true;
     return false;
 }
@@ -63,109 +33,38 @@ static bool handle_rts(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
         if (lane->in[i].state == TT_OFI_RTS_NONE) {
             lane->in[i] = (struct tt_ofi_rts){ .state = TT_OFI_RTS_RECEIVED,
                                                .number = r->number,
-                                               .region = r->region,
-                                               .generation = r->generation,
-                                               .offset = r->offset,
-                                               .bytes = r->bytes };
+                                               .data = r->put.data };
             lane->nrts_unanswered++;
             return true;
         }
     return false;       /* more RTS than allowed */
 }
 
-/* Sends an acknowledgement or CTS on the control lane. Returns false if not possible now. */
-static bool note_send(struct tt_ofi_link *link, const struct tt_ofi_record *r)
-{
-    struct tt_ofi_lane *control = &link->lanes[TT_OFI_CONTROL];
-    struct tt_ofi_op *op = tt_ofi_op_take(control, 0);
-    uint8_t *note;
-
-    if (!op)
-        return false;
-    if (!tt_ofi_buffer_take(&control->notes_used, TT_OFI_NOTES, &op->buffer_index)) {
-        tt_ofi_op_give(op);
-        return false;
-    }
-    op->kind = TT_OFI_OP_NOTE;
-    note = control->notes + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
-    tt_ofi_record_write(r, note);
-    tt_ofi_stamp(link, note);
-    if (tt_ofi_post_record(op, note, TT_OFI_RECORD_BYTES))
-        return true;
-    control->notes_used &= ~(1u << op->buffer_index);
-    return false;
-}
-
-/* Sends a CTS with the address, or a refusal. Returns false if not possible now. */
-static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_rts *a)
-{
-    struct tt_ofi_link *link = lane->link;
-    struct tt_ofi_region *region = tt_ofi_region_find(link->ofi, a->region, a->generation);
-    struct fid_mr *mr = NULL;
-    struct tt_ofi_record r = { .kind = TT_OFI_CTS,
-                               .lane = (uint8_t)lane->index,
-                               .number = a->number };
-
-    if (region && a->bytes > 0 &&
-        ofi_target_memory(link, a->region, a->generation, a->offset, a->bytes, false))
-        mr = tt_ofi_region_grant(lane, region);
-    if (mr) {
-        r.flags = TT_OFI_YES;
-        r.offset = tt_ofi_region_address(link->ofi, region, a->offset);
-        r.bytes = fi_mr_key(mr);
-    }
-    if (!note_send(link, &r))
-        return false;
-    a->state = mr ? TT_OFI_RTS_GRANTED : TT_OFI_RTS_REFUSED;
-    lane->nrts_unanswered--;
-    return true;
-}
-
-void tt_ofi_notes_pump(struct tt_ofi_link *link)
-{
-    const struct tt_ofi_record ack = { .kind = TT_OFI_ACK };
-
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
-        struct tt_ofi_lane *lane = &link->lanes[i];
-
-        for (uint32_t k = 0; k < TT_OFI_RTS_MAX && lane->nrts_unanswered > 0; k++)
-            if (lane->in[k].state == TT_OFI_RTS_RECEIVED && !send_cts(lane, &lane->in[k]))
-                return;
-    }
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++)
-        if (link->lanes[i].ack_due && !note_send(link, &ack)) {
-            link->lanes[i].ack_due = true;
-            return;
-        }
-}
-
 /* ---- records ---- */
 
-/* A put whose target is deregistered is dropped with its signal. */
-static void ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_record *r,
+static bool is_same(const struct tt_rput_target *a, const struct tt_rput_target *b)
+{
+    return a->region == b->region && a->generation == b->generation && a->offset == b->offset &&
+           a->bytes == b->bytes;
+}
+
+/* Data written to a region is dropped with its signal unless this was granted. Returns false if a
+ * correct peer cannot have sent the record. */
+static bool ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_record *r,
                              const uint8_t *payload)
 {
     struct tt_ofi_link *link = lane->link;
-    uint8_t *to = r->bytes ? ofi_target_memory(link, r->region, r->generation, r->offset, r->bytes,
-                                               r->payload > 0)
-                           : NULL;
     struct tt_ofi_rts *a = find_rts(lane, r->number);
-    const bool allowed = a && a->state == TT_OFI_RTS_GRANTED && a->region == r->region &&
-                         a->generation == r->generation && a->offset == r->offset &&
-                         a->bytes == r->bytes;
+    const bool written = r->put.data.bytes && r->put.data.region && !r->put.payload,
+               allowed = !written ||
+                         (a && a->state == TT_OFI_RTS_GRANTED && is_same(&a->data, &r->put.data));
 
     if (a) {
         lane->nrts_unanswered -= a->state == TT_OFI_RTS_RECEIVED;
         a->state = TT_OFI_RTS_NONE;
     }
-    if (r->kind == TT_OFI_VOID || (r->bytes && !to))
-        return;
-    if (r->payload)
-        memcpy(to, payload, r->payload);
-    else if (r->bytes && r->region && !allowed)
-        return;
-    if (r->signal_op != TT_SIGNAL_NONE)
-        ofi_raise_signal(link, r);
+    return !allowed || tt_rput_apply(&link->ofi->base.regions, link->base.mine,
+                                     link->ofi->base.conf.link_bytes, &r->put, payload);
 }
 
 /* Processes the end of a message. Returns false if a correct peer cannot have sent it. */
@@ -176,21 +75,24 @@ static bool ofi_message_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_re
         return false;
     if (tt_trace_is_enabled())
         tt_ofi_trace(lane, 0, TT_TRACE_ARRIVED, r->number, 0, 0, 0);
-    ofi_apply_record(lane, r, payload);
+    if (!ofi_apply_record(lane, r, payload))
+        return false;
     lane->applied++;
-    lane->ack_due |= r->flags & TT_OFI_WANT_ACK || lane->applied - lane->applied_sent >= ACK_EVERY;
+    lane->ack_due |=
+        r->put.flags & TT_RPUT_WANT_ACK || lane->applied - lane->applied_sent >= ACK_EVERY;
     return true;
 }
 
 /* Processes the applied counts: low bits of numbers close to the known ones. */
 static bool ofi_handle_applied(struct tt_ofi_link *link, const struct tt_ofi_record *r)
 {
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
-        const uint32_t ahead = r->applied[i] - (uint32_t)link->lanes[i].acked;
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
+        struct tt_ofi_lane *lane = &link->lanes[i];
+        const uint64_t acked = tt_rput_later(lane->q.acked, r->put.applied[i]);
 
-        if (ahead == 0 || ahead > UINT32_MAX / 2)   /* already known from another lane */
+        if (acked == lane->q.acked)     /* already known from another lane */
             continue;
-        if (!tt_ofi_acked(&link->lanes[i], link->lanes[i].acked + ahead))
+        if (!tt_ofi_acked(lane, acked))
             return false;
         link->setbacks = 0;
     }
@@ -202,12 +104,12 @@ static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record 
 {
     if (!ofi_handle_applied(lane->link, r))
         return false;
-    switch (r->kind) {
-    case TT_OFI_RTS:
+    switch (r->put.kind) {
+    case TT_RPUT_RTS:
         return handle_rts(lane, r);
-    case TT_OFI_CTS:
-        return tt_ofi_cts_received(&lane->link->lanes[r->lane], r);
-    case TT_OFI_ACK:
+    case TT_RPUT_CTS:
+        return tt_ofi_cts_received(&lane->link->lanes[r->put.stream], r);
+    case TT_RPUT_ACK:
         return true;
     default:
         return ofi_message_arrived(lane, r, payload);
@@ -215,7 +117,7 @@ static bool record_arrived(struct tt_ofi_lane *lane, const struct tt_ofi_record 
 }
 
 /* Any process can send to the endpoint: data without the token is not from the peer. */
-bool tt_ofi_is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes)
+static bool is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_t bytes)
 {
     struct tt_reader r;
 
@@ -223,17 +125,111 @@ bool tt_ofi_is_ours(const struct tt_ofi_link *link, const uint8_t *record, size_
     return tt_read_u64(&r) == link->token && !r.bad;
 }
 
-void tt_ofi_arrived(struct tt_ofi_lane *lane, const uint8_t *record, size_t bytes)
+/* Processes the bytes[] of a receive. */
+static void data_arrived(struct tt_ofi_lane *lane, const uint8_t *record, size_t bytes)
 {
     struct tt_ofi_link *link = lane->link;
     struct tt_ofi_record r;
 
-    if (link->status || link->state == TT_OFI_LOST || !tt_ofi_is_ours(link, record, bytes))
+    if (link->base.status || link->base.state == TT_RPUT_LOST || !is_ours(link, record, bytes))
         return;
     lane->met = true;
     if (tt_ofi_record_read(&r, record, bytes) &&
         record_arrived(lane, &r, record + TT_OFI_RECORD_BYTES))
         return;
-    link->status = TUTTI_ERR_PROTOCOL;
+    link->base.status = TUTTI_ERR_PROTOCOL;
     link->broken = true;
+}
+
+/* ---- completions ---- */
+
+static void op_received(struct tt_ofi_op *op, size_t bytes)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    data_arrived(lane, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES);
+    lane->unposted[lane->nunposted++] = (uint16_t)(op - lane->receives);
+    tt_ofi_post_receives(lane);
+}
+
+/* A further endpoint has received data, from the peer or another process. */
+static void end_connected(struct tt_ofi_op *op, size_t bytes)
+{
+    struct tt_ofi_lane *lane = op->lane;
+
+    if (!is_ours(lane->link, op->buffer, bytes < TT_OFI_SLOT_BYTES ? bytes : TT_OFI_SLOT_BYTES))
+        lane->link->broken |= !tt_ofi_connect_receive(lane, &lane->end[op->end]);
+    else if (op->end < lane->nboth)
+        tt_dqplb_lanes_up(&lane->load, op->end);
+}
+
+static void op_completed(const struct fi_cq_msg_entry *e)
+{
+    struct tt_ofi_op *op = e->op_context;
+
+    switch (op->kind) {
+    case TT_OFI_OP_RECEIVE:
+        op_received(op, e->len);
+        break;
+    case TT_OFI_OP_PROBE_RECEIVE:
+        end_connected(op, e->len);
+        break;
+    case TT_OFI_OP_WRITE:
+        tt_ofi_wrote(op);
+        break;
+    case TT_OFI_OP_PROBE:
+        tt_ofi_op_give(op);
+        break;
+    default:
+        tt_ofi_sent(op);
+        break;
+    }
+}
+
+/* An operation failed. A receive may fail because of foreign data and is posted again; any other
+ * failure breaks the link. */
+static void op_failed(struct tt_ofi_link *link)
+{
+    struct fi_cq_err_entry e = { 0 };
+    const struct tt_ofi_op *op;
+
+    if (fi_cq_readerr(link->cq, &e, 0) < 0)
+        return;
+    op = e.op_context;
+    if (op && op->kind == TT_OFI_OP_PROBE_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
+        end_connected(e.op_context, 0);
+        return;
+    }
+    if (op && op->kind == TT_OFI_OP_RECEIVE && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)) {
+        op_received(e.op_context, 0);
+        return;
+    }
+    if (!link->broken)
+        tt_log(TT_LOG_DEBUG, "ofi: an operation with rank %u failed: %s", link->base.peer,
+               tt_ofi_strerror(e.err));
+    link->setbacks += !link->broken;
+    link->broken = true;
+}
+
+uint32_t tt_ofi_collect(struct tt_ofi_link *link)
+{
+    struct fi_cq_msg_entry entries[COLLECT_MAX];
+    uint32_t all = 0;
+
+    for (uint32_t round = 0; link->cq && round < COLLECT_ROUNDS; round++) {
+        const ssize_t n = fi_cq_read(link->cq, entries, COLLECT_MAX);
+
+        if (n == -FI_EAVAIL) {
+            op_failed(link);
+            continue;
+        }
+        if (n <= 0)
+            break;
+        for (ssize_t i = 0; i < n; i++)
+            op_completed(&entries[i]);
+        all += (uint32_t)n;
+        if (n < COLLECT_MAX)
+            break;
+    }
+    return all;
 }

@@ -15,24 +15,106 @@ static uint8_t *staging_at(const struct tt_ofi_lane *lane, uint64_t message)
     return lane->staging + message % TT_OFI_DEPTH * TT_OFI_SLOT_BYTES;
 }
 
-static uint64_t limit_of(const struct tt_ofi_link *link)
+/* Takes a free one of n buffers, whose bits are in *used. Returns false if none is free. */
+static bool buffer_take(uint32_t *used, uint32_t n, uint8_t *index)
 {
-    const struct tt_layout *l = link->ofi->conf.layout;
+    const int at = __builtin_ffs((int)~*used);      /* from 1; 0: all are used */
 
-    return link->ofi->limits
-        .bytes[l && l->nranks ? tt_layout_distance(l, link->ofi->conf.rank, link->peer)
-                              : TT_NEAR_RACK];
+    if (at == 0 || (uint32_t)at > n)
+        return false;
+    *index = (uint8_t)(at - 1);
+    *used |= 1u << *index;
+    return true;
 }
 
-void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
+static uint64_t limit_of(const struct tt_ofi_link *link)
 {
-    uint64_t applied[TT_OFI_LANES];
+    const struct tt_rput *r = link->base.rput;
 
-    for (uint32_t i = 0; i < TT_OFI_LANES; i++) {
+    return r->limits.bytes[tt_rput_distance(&r->conf, link->base.peer)];
+}
+
+/* Completes a record before it is sent: the receiver's token, and the applied counts. */
+static void stamp_record(struct tt_ofi_link *link, uint8_t *record)
+{
+    uint64_t applied[TT_RPUT_STREAMS];
+
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
         applied[i] = link->lanes[i].applied_sent = link->lanes[i].applied;
         link->lanes[i].ack_due = false;
     }
     tt_ofi_record_stamp(record, link->theirs_token, applied);
+}
+
+/* ---- acknowledgements and CTS ---- */
+
+/* Sends an acknowledgement or CTS on the control lane. Returns false if not possible now. */
+static bool note_send(struct tt_ofi_link *link, const struct tt_ofi_record *r)
+{
+    struct tt_ofi_lane *control = &link->lanes[TT_RPUT_CONTROL];
+    struct tt_ofi_op *op = tt_ofi_op_take(control, 0);
+    uint8_t *note;
+
+    if (!op)
+        return false;
+    if (!buffer_take(&control->notes_used, TT_OFI_NOTES, &op->buffer_index)) {
+        tt_ofi_op_give(op);
+        return false;
+    }
+    op->kind = TT_OFI_OP_NOTE;
+    note = control->notes + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
+    tt_ofi_record_write(r, note);
+    stamp_record(link, note);
+    if (tt_ofi_post_record(op, note, TT_OFI_RECORD_BYTES))
+        return true;
+    control->notes_used &= ~(1u << op->buffer_index);
+    return false;
+}
+
+/* Sends a CTS with the address, or a refusal. Returns false if not possible now. */
+static bool send_cts(struct tt_ofi_lane *lane, struct tt_ofi_rts *a)
+{
+    struct tt_ofi_link *link = lane->link;
+    struct tt_rput_region *region;
+    struct fid_mr *mr = NULL;
+    struct tt_ofi_record r = { .number = a->number,
+                               .put = { .kind = TT_RPUT_CTS, .stream = (uint8_t)lane->index } };
+    uint8_t *mem;
+
+    if (a->data.bytes > 0 &&
+        tt_rput_find(&link->ofi->base.regions, link->base.mine, link->ofi->base.conf.link_bytes,
+                     &a->data, false, &mem, &region) == TT_RPUT_FOUND &&
+        region)
+        mr = tt_ofi_region_grant(lane, (struct tt_ofi_region *)region);
+    if (mr) {
+        r.put.flags = TT_RPUT_YES;
+        r.put.data.offset = tt_ofi_region_address(link->ofi, region, a->data.offset);
+        r.put.data.bytes = fi_mr_key(mr);
+    }
+    if (!note_send(link, &r))
+        return false;
+    a->state = mr ? TT_OFI_RTS_GRANTED : TT_OFI_RTS_REFUSED;
+    lane->nrts_unanswered--;
+    return true;
+}
+
+/* Sends pending acknowledgements and CTS. */
+static void notes_pump(struct tt_ofi_link *link)
+{
+    const struct tt_ofi_record ack = { .put.kind = TT_RPUT_ACK };
+
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
+        struct tt_ofi_lane *lane = &link->lanes[i];
+
+        for (uint32_t k = 0; k < TT_OFI_RTS_MAX && lane->nrts_unanswered > 0; k++)
+            if (lane->in[k].state == TT_OFI_RTS_RECEIVED && !send_cts(lane, &lane->in[k]))
+                return;
+    }
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++)
+        if (link->lanes[i].ack_due && !note_send(link, &ack)) {
+            link->lanes[i].ack_due = true;
+            return;
+        }
 }
 
 /* ---- send, in this order ---- */
@@ -40,7 +122,7 @@ void tt_ofi_stamp(struct tt_ofi_link *link, uint8_t *record)
 /* Sends the RTS of the next messages. */
 static void pump_rts(struct tt_ofi_lane *lane)
 {
-    for (; lane->rts_sent < lane->tail; lane->rts_sent++) {
+    for (; lane->rts_sent < lane->q.tail; lane->rts_sent++) {
         const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->rts_sent);
         struct tt_ofi_op *op;
         uint8_t *record;
@@ -49,15 +131,15 @@ static void pump_rts(struct tt_ofi_lane *lane)
             continue;
         if (lane->nrts == TT_OFI_RTS_MAX || !(op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED)))
             return;
-        if (!tt_ofi_buffer_take(&lane->asking_used, TT_OFI_RTS_MAX, &op->buffer_index)) {
+        if (!buffer_take(&lane->asking_used, TT_OFI_RTS_MAX, &op->buffer_index)) {
             tt_ofi_op_give(op);
             return;
         }
         op->kind = TT_OFI_OP_RTS;
         record = lane->rts_records + op->buffer_index * (size_t)TT_OFI_RECORD_BYTES;
         memcpy(record, staging_at(lane, lane->rts_sent), TT_OFI_RECORD_BYTES);
-        tt_ofi_record_rts(record);
-        tt_ofi_stamp(lane->link, record);
+        tt_ofi_record_become(record, TT_RPUT_RTS);
+        stamp_record(lane->link, record);
         if (!tt_ofi_post_record(op, record, TT_OFI_RECORD_BYTES)) {
             lane->asking_used &= ~(1u << op->buffer_index);
             return;
@@ -75,12 +157,12 @@ static struct fid_mr *source_mr(const struct tt_ofi_lane *lane, const struct tt_
     if (chunk)
         return lane->link->local_mr;
     if (m->source)
-        return m->source->mr;
-    for (uint32_t i = 0; i < o->nactive; i++) {
-        const uint8_t *mine = o->active[i]->mine;
+        return m->source->handle;
+    for (uint32_t i = 0; i < o->base.nactive; i++) {
+        const uint8_t *mine = tt_ofi_link_at(o, i)->base.mine;
 
-        if (m->data >= mine && m->data < mine + o->conf.link_bytes)
-            return o->active[i]->mine_mr;
+        if (m->base.data >= mine && m->base.data < mine + o->base.conf.link_bytes)
+            return tt_ofi_link_at(o, i)->mine_mr;
     }
     return NULL;
 }
@@ -91,7 +173,7 @@ static const uint8_t *chunk_lend(struct tt_ofi_lane *lane, struct tt_ofi_op *op,
 {
     uint8_t chunk = 0;
 
-    if (!tt_ofi_buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
+    if (!buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
         return NULL;
     op->buffer_index = (uint8_t)(chunk + 1);
     lane->chunks_lent |= 1u << chunk;
@@ -118,7 +200,7 @@ void tt_ofi_trace(const struct tt_ofi_lane *lane, uint32_t end, enum tt_trace_ki
     tt_trace_add(&(struct tt_trace_event){ .at_ns = at_ns,
                                            .wire = "ofi",
                                            .bytes = bytes,
-                                           .peer = lane->link->peer,
+                                           .peer = lane->link->base.peer,
                                            .number = (uint32_t)message,
                                            .part = part,
                                            .kind = (uint8_t)kind,
@@ -135,10 +217,10 @@ static uint64_t time_of_post(void)
 /* Returns the endpoint for a piece of a message, or TT_DQPLB_NO_LANE if all are full. */
 static uint32_t choose_end(struct tt_ofi_lane *lane, const struct tt_ofi_out *m, uint64_t bytes)
 {
-    const uint32_t named = m->lane ? (m->lane - 1u) % lane->nboth : 0;
+    const uint32_t named = m->base.lane ? (m->base.lane - 1u) % lane->nboth : 0;
 
-    if (m->few_lanes || m->lane == 0)
-        return tt_dqplb_lanes_choose(&lane->load, bytes, m->few_lanes ? m->lane : 0);
+    if (m->base.few_lanes || m->base.lane == 0)
+        return tt_dqplb_lanes_choose(&lane->load, bytes, m->base.few_lanes ? m->base.lane : 0);
     return tt_dqplb_lanes_has_room(&lane->load, named, bytes) ? named : TT_DQPLB_NO_LANE;
 }
 
@@ -156,7 +238,7 @@ static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out
 {
     const uint64_t most = message_piece_bytes(lane, m);
 
-    return m->bytes - posted < most ? m->bytes - posted : most;
+    return m->base.bytes - posted < most ? m->base.bytes - posted : most;
 }
 
 /* Operations posted together have FI_MORE except the last. Providers may delay them until then, so
@@ -168,7 +250,7 @@ static bool write_follows(const struct tt_ofi_lane *lane, const struct tt_ofi_ou
 {
     const uint64_t posted = m->posted + bytes;
 
-    return posted < m->bytes && lane->nboth == 1 &&
+    return posted < m->base.bytes && lane->nboth == 1 &&
            (!lane->link->ofi->provider.copies || m->chunk) &&
            lane->nfree_sends > TT_OFI_SENDS_RESERVED &&
            lane->load.lane[0].bytes + bytes + piece_at(lane, m, posted) <= lane->load.bytes_max;
@@ -178,7 +260,7 @@ static bool record_follows(const struct tt_ofi_lane *lane, uint64_t message)
 {
     const struct tt_ofi_out *m = tt_ofi_out_of((struct tt_ofi_lane *)(uintptr_t)lane, message);
 
-    return message - lane->acked < TT_OFI_SLOTS && lane->nfree_sends > TT_OFI_SENDS_RESERVED &&
+    return message - lane->q.acked < TT_OFI_SLOTS && lane->nfree_sends > TT_OFI_SENDS_RESERVED &&
            m->away == 0 && (lane->link->ofi->provider.ordered || m->writes == 0);
 }
 
@@ -190,7 +272,7 @@ static bool message_follows(const struct tt_ofi_lane *lane, uint64_t message)
         return record_follows(lane, message);
     if (message == lane->rts_sent || (m->needs_cts && !m->has_cts) || lane->stuck)
         return false;
-    return m->posted < m->bytes ? write_follows(lane, m, 0) : record_follows(lane, message);
+    return m->posted < m->base.bytes ? write_follows(lane, m, 0) : record_follows(lane, message);
 }
 
 /* Posts the next piece of a message over that endpoint. Returns false if not possible now. */
@@ -198,7 +280,7 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
 {
     const struct tt_ofi_link *link = lane->link;
     const bool copy = link->ofi->provider.copies && !m->chunk;
-    const uint8_t *data = m->data + m->posted;
+    const uint8_t *data = m->base.data + m->posted;
     const uint64_t target = m->target + m->posted + (m->needs_cts ? 0 : link->theirs_address);
     const uint64_t post_ns = time_of_post();
     struct tt_ofi_op *op = tt_ofi_op_take(lane, TT_OFI_SENDS_RESERVED);
@@ -211,7 +293,7 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
     op->part = 1 + (uint32_t)(m->posted / message_piece_bytes(lane, m));
     op->bytes = (uint32_t)bytes;
     op->more = end == 0 && (write_follows(lane, m, bytes) ||
-                            (m->posted + bytes == m->bytes && lane->sent == lane->written &&
+                            (m->posted + bytes == m->base.bytes && lane->sent == lane->written &&
                              link->ofi->provider.ordered && record_follows(lane, lane->sent)));
     if (copy) {
         data = chunk_lend(lane, op, data);
@@ -230,8 +312,7 @@ static bool write_over(struct tt_ofi_lane *lane, struct tt_ofi_out *m, uint32_t 
     m->posted += op->bytes;
     m->writes++;
     m->away += end > 0;
-    lane->end[end].writes++;
-    lane->end[end].bytes += bytes;
+    tt_wire_posts_add(&lane->end[end].posts, bytes);
     tt_dqplb_lanes_give(&lane->load, end, 1, bytes);
     return true;
 }
@@ -263,7 +344,7 @@ static bool pump_writes(struct tt_ofi_lane *lane)
 
     if (lane->written == lane->rts_sent || (m->needs_cts && !m->has_cts))
         return false;
-    while (m->posted < m->bytes)
+    while (m->posted < m->base.bytes)
         if (!write_segment(lane, m))
             return false;
     lane->written++;
@@ -273,7 +354,7 @@ static bool pump_writes(struct tt_ofi_lane *lane)
 /* Posts the records of messages whose writes are posted. */
 static void pump_records(struct tt_ofi_lane *lane)
 {
-    while (lane->sent < lane->written && lane->sent - lane->acked < TT_OFI_SLOTS) {
+    while (lane->sent < lane->written && lane->sent - lane->q.acked < TT_OFI_SLOTS) {
         struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->sent);
         uint8_t *record = staging_at(lane, lane->sent);
         const uint64_t post_ns = time_of_post();
@@ -287,14 +368,15 @@ static void pump_records(struct tt_ofi_lane *lane)
         op->kind = TT_OFI_OP_RECORD;
         op->message = lane->sent;
         op->part = 0;
-        op->more = lane->sent + 1 < lane->tail && message_follows(lane, lane->sent + 1);
-        tt_ofi_stamp(lane->link, record);
-        if (!tt_ofi_post_record(op, record, m->slot_bytes))
+        op->more = lane->sent + 1 < lane->q.tail && message_follows(lane, lane->sent + 1);
+        stamp_record(lane->link, record);
+        if (!tt_ofi_post_record(op, record, m->base.slot_bytes))
             return;
         if (post_ns)
             tt_ofi_trace(lane, 0, TT_TRACE_POSTED, op->message, 0,
-                         m->slot_bytes - TT_OFI_RECORD_BYTES, post_ns);
+                         m->base.slot_bytes - TT_OFI_RECORD_BYTES, post_ns);
         m->records++;
+        tt_wire_posts_add(&lane->end[0].posts, m->base.slot_bytes - TT_OFI_RECORD_BYTES);
         lane->sent++;
     }
 }
@@ -303,7 +385,7 @@ static void pump_records(struct tt_ofi_lane *lane)
  * both ends connected at once, one would be refused, and its operations would fail. */
 static bool lane_may_send(const struct tt_ofi_lane *lane)
 {
-    return lane->met || lane->link->ofi->conf.rank < lane->link->peer;
+    return lane->met || lane->link->ofi->base.conf.rank < lane->link->base.peer;
 }
 
 static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
@@ -315,7 +397,7 @@ static void lane_pump(struct tt_ofi_lane *lane, uint64_t limit)
     tt_ofi_post_receives(lane);
     if (!lane_may_send(lane))
         return;
-    while (more && lane->sent < lane->tail) {
+    while (more && lane->sent < lane->q.tail) {
         pump_rts(lane);
         more = pump_writes(lane);
         pump_records(lane);
@@ -328,11 +410,11 @@ void tt_ofi_link_pump(struct tt_ofi_link *link)
 {
     const uint64_t limit = limit_of(link);
 
-    if (link->state != TT_OFI_UP || link->broken)
+    if (link->base.state != TT_RPUT_UP || link->broken)
         return;
-    if (lane_may_send(&link->lanes[TT_OFI_CONTROL]))
-        tt_ofi_notes_pump(link);
-    for (uint32_t i = 0; i < TT_OFI_LANES && !link->broken; i++)
+    if (lane_may_send(&link->lanes[TT_RPUT_CONTROL]))
+        notes_pump(link);
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS && !link->broken; i++)
         lane_pump(&link->lanes[i], limit);
 }
 
@@ -371,9 +453,10 @@ bool tt_ofi_acked(struct tt_ofi_lane *lane, uint64_t acked)
 {
     if (acked > lane->sent)
         return false;
-    lane->met |= lane->acked < acked;
-    for (; lane->acked < acked; lane->acked++)
-        lane->nrts -= tt_ofi_out_of(lane, lane->acked)->needs_cts && lane->nrts > 0;
+    lane->met |= lane->q.acked < acked;
+    for (; lane->q.acked < acked; lane->q.acked++)
+        lane->nrts -= tt_ofi_out_of(lane, lane->q.acked)->needs_cts && lane->nrts > 0;
+    lane->q.done = lane->q.acked;
     return true;
 }
 
@@ -381,20 +464,20 @@ static void message_void(struct tt_ofi_lane *lane, uint64_t message)
 {
     struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
 
-    m->data = NULL;
+    m->base.data = NULL;
     m->source = NULL;
-    m->bytes = m->posted = 0;
+    m->base.bytes = m->posted = 0;
     m->orphan = false;
     m->has_cts = true;     /* no CTS is needed any more */
-    tt_ofi_record_void(staging_at(lane, message));
+    tt_ofi_record_become(staging_at(lane, message), TT_RPUT_VOID);
 }
 
 bool tt_ofi_cts_received(struct tt_ofi_lane *lane, const struct tt_ofi_record *r)
 {
-    const uint64_t message = lane->acked + (uint32_t)(r->number - (uint32_t)lane->acked);
+    const uint64_t message = lane->q.acked + (uint32_t)(r->number - (uint32_t)lane->q.acked);
     struct tt_ofi_out *m = tt_ofi_out_of(lane, message);
 
-    if ((int32_t)(r->number - (uint32_t)lane->acked) < 0)
+    if ((int32_t)(r->number - (uint32_t)lane->q.acked) < 0)
         return true;        /* the message was sent without CTS and applied: there is no order among
                                endpoints */
     if (message >= lane->rts_sent || !m->needs_cts)
@@ -402,16 +485,16 @@ bool tt_ofi_cts_received(struct tt_ofi_lane *lane, const struct tt_ofi_record *r
     if (m->has_cts)        /* the message became void while it waited */
         return true;
     m->has_cts = true;
-    m->target = r->offset;
-    m->key = r->bytes;
-    if (!(r->flags & TT_OFI_YES))
+    m->target = r->put.data.offset;
+    m->key = r->put.data.bytes;
+    if (!(r->put.flags & TT_RPUT_YES))
         message_void(lane, message);
     return true;
 }
 
 void tt_ofi_lane_halt(struct tt_ofi_lane *lane)
 {
-    for (uint64_t i = lane->retired; i < lane->tail; i++)
+    for (uint64_t i = lane->retired; i < lane->q.tail; i++)
         tt_ofi_out_of(lane, i)->writes = tt_ofi_out_of(lane, i)->away =
             tt_ofi_out_of(lane, i)->records = 0;
     lane->chunks_used &= ~lane->chunks_lent;
@@ -423,35 +506,35 @@ void tt_ofi_lane_halt(struct tt_ofi_lane *lane)
 
 bool tt_ofi_lane_again(struct tt_ofi_lane *lane, uint64_t applied)
 {
-    if (applied < lane->acked || !tt_ofi_acked(lane, applied))
+    if (applied < lane->q.acked || !tt_ofi_acked(lane, applied))
         return false;
     lane->met = false;      /* earlier acknowledgements were for the old endpoints */
-    lane->sent = lane->written = lane->rts_sent = lane->acked;
+    lane->sent = lane->written = lane->rts_sent = lane->q.acked;
     lane->nrts = 0;
-    for (uint64_t i = lane->acked; i < lane->tail; i++) {
+    for (uint64_t i = lane->q.acked; i < lane->q.tail; i++) {
         struct tt_ofi_out *m = tt_ofi_out_of(lane, i);
 
         m->posted = 0;
         if (m->orphan)
             message_void(lane, i);
-        if (!m->data)
+        if (!m->base.data)
             m->needs_cts = false;
         m->has_cts = false;
     }
     return true;
 }
 
-bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
+bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_rput_region *r)
 {
     bool reading = false;
 
-    for (uint64_t i = lane->acked; i < lane->tail; i++) {
+    for (uint64_t i = lane->q.acked; i < lane->q.tail; i++) {
         struct tt_ofi_out *m = tt_ofi_out_of(lane, i);
 
         if (m->source != r)
             continue;
         reading |= m->writes > 0 && !lane->link->ofi->provider.copies;
-        m->source = tt_ofi_region_covering(lane->link->ofi, m->data, m->bytes);
+        m->source = tt_rput_source(&lane->link->ofi->base.regions, m->base.data, m->base.bytes);
         if (m->source)
             continue;       /* still in another region */
         if (i < lane->sent && m->writes == 0)
@@ -464,7 +547,7 @@ bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_ofi_region *r)
 
 static void lane_retire(struct tt_ofi_lane *lane)
 {
-    for (; lane->retired < lane->reported; lane->retired++) {
+    for (; lane->retired < lane->q.remote; lane->retired++) {
         const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->retired);
 
         if (m->writes || m->records)
@@ -476,22 +559,9 @@ static void lane_retire(struct tt_ofi_lane *lane)
 
 int tt_ofi_lane_report(struct tt_ofi_lane *lane, struct tt_done *done, int max)
 {
-    int n = 0;
+    const int n =
+        tt_rput_queue_has_reports(&lane->q) ? tt_rput_queue_report(&lane->q, done, max) : 0;
 
-    for (; lane->reported < lane->acked; lane->reported++) {
-        const struct tt_ofi_out *m = tt_ofi_out_of(lane, lane->reported);
-
-        if (max - n < m->report_local + m->report_remote)
-            break;
-        if (m->report_local)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL,
-                                          .peer = lane->link->peer,
-                                          .cookie = m->cookie };
-        if (m->report_remote)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE,
-                                          .peer = lane->link->peer,
-                                          .cookie = m->cookie };
-    }
     lane_retire(lane);
     return n;
 }
@@ -505,9 +575,9 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
     struct tt_ofi *o = lane->link->ofi;
     uint8_t chunk;
 
-    m->data = d->local;
+    m->base.data = d->local;
     if (!(d->flags & TT_DESC_INLINE)) {
-        m->source = tt_ofi_region_covering(o, d->local, d->bytes);
+        m->source = tt_rput_source(&o->base.regions, d->local, d->bytes);
         /* a put's source is registered */
         tt_assert(m->source || source_mr(lane, m, false) || o->provider.per_endpoint);
         return true;
@@ -516,97 +586,69 @@ static bool source_enter(struct tt_ofi_lane *lane, struct tt_ofi_out *m, const s
     if (o->provider.copies && chunks_held(lane) >= TT_OFI_CHUNKS / 2)
         return false;       /* an earlier message needs chunks for its writes; otherwise both
                                would wait forever */
-    if (!tt_ofi_buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
+    if (!buffer_take(&lane->chunks_used, TT_OFI_CHUNKS, &chunk))
         return false;
     m->chunk = (uint8_t)(chunk + 1);
-    m->data = memcpy(chunk_at(lane, chunk), d->local, d->bytes);
+    m->base.data = memcpy(chunk_at(lane, chunk), d->local, d->bytes);
     return true;
 }
 
 /* Enters a put as the lane's next message. Returns false if there is no space now. */
-static bool ofi_put_enter(struct tt_ofi_lane *lane, const struct tt_desc *d)
+static bool ofi_put_enter(struct tt_rput_link *base, uint32_t index, const struct tt_desc *d)
 {
+    struct tt_ofi_lane *lane = &((struct tt_ofi_link *)base)->lanes[index];
     const bool copied = d->flags & TT_DESC_INLINE,
                small = d->bytes <= TT_OFI_PAYLOAD_BYTES && !(d->flags & TT_DESC_DIRECT);
-    uint8_t *slot = staging_at(lane, lane->tail);
-    struct tt_ofi_out m = {
-        .report_local = !copied,
-        .report_remote = d->flags & TT_DESC_REMOTE,
-        .cookie = d->cookie,
-        .lane = d->lane,
-        .few_lanes = d->lane && d->flags & TT_DESC_FEW_LANES,
-    };
+    uint8_t *slot = staging_at(lane, lane->q.tail);
+    struct tt_ofi_out m = { .base = tt_rput_out_of(d) };
     const struct tt_ofi_record r = {
-        .kind = TT_OFI_PUT,
-        .signal_op = d->signal_op,
-        .flags = m.report_local || m.report_remote || !small ? TT_OFI_WANT_ACK : 0,
-        .number = (uint32_t)lane->tail,
-        .payload = small ? (uint16_t)d->bytes : 0,
-        .region = d->bytes ? (uint32_t)d->key->handle[0] : 0,
-        .generation = d->bytes ? (uint32_t)d->key->handle[1] : 0,
-        .offset = d->bytes ? d->offset : 0,
-        .bytes = d->bytes,
-        .signal_region = d->signal_op ? (uint32_t)d->signal_key->handle[0] : 0,
-        .signal_generation = d->signal_op ? (uint32_t)d->signal_key->handle[1] : 0,
-        .signal_offset = d->signal_op ? d->signal_offset : 0,
-        .signal_value = d->signal_op ? d->signal_value : 0,
+        .number = (uint32_t)lane->q.tail,
+        .put = tt_rput_record_of(d, small, m.base.report_local || m.base.report_remote || !small),
     };
 
-    if (lane->tail - lane->retired >= TT_OFI_DEPTH - (copied ? 0 : TT_OFI_RESERVED))
+    if (lane->q.tail - lane->retired >= TT_OFI_DEPTH - (copied ? 0 : TT_OFI_RESERVED))
         return false;
     if (!small) {
         if (!source_enter(lane, &m, d))
             return false;
-        m.bytes = d->bytes;
+        m.base.bytes = d->bytes;
         m.target = d->offset;
-        m.needs_cts = r.region != 0;
+        m.needs_cts = r.put.data.region != 0;
     }
     tt_ofi_record_write(&r, slot);
     if (small && d->bytes)
         memcpy(slot + TT_OFI_RECORD_BYTES, d->local, d->bytes);
-    m.slot_bytes = TT_OFI_RECORD_BYTES + r.payload;
-    *tt_ofi_out_of(lane, lane->tail++) = m;
+    m.base.slot_bytes = TT_OFI_RECORD_BYTES + r.put.payload;
+    *tt_ofi_out_of(lane, lane->q.tail++) = m;
     return true;
 }
 
 void tt_ofi_lane_flush(struct tt_ofi_lane *lane)
 {
-    const struct tt_ofi_record r = { .kind = TT_OFI_VOID,
-                                     .flags = TT_OFI_WANT_ACK,
-                                     .number = (uint32_t)lane->tail };
+    const struct tt_ofi_record r = { .number = (uint32_t)lane->q.tail,
+                                     .put = { .kind = TT_RPUT_VOID, .flags = TT_RPUT_WANT_ACK } };
 
-    if (lane->tail - lane->retired >= TT_OFI_DEPTH)
+    if (lane->q.tail - lane->retired >= TT_OFI_DEPTH)
         return;
-    tt_ofi_record_write(&r, staging_at(lane, lane->tail));
-    *tt_ofi_out_of(lane, lane->tail++) = (struct tt_ofi_out){ .slot_bytes = TT_OFI_RECORD_BYTES };
+    tt_ofi_record_write(&r, staging_at(lane, lane->q.tail));
+    *tt_ofi_out_of(lane, lane->q.tail++) =
+        (struct tt_ofi_out){ .base.slot_bytes = TT_OFI_RECORD_BYTES };
+}
+
+/* Acknowledgements and CTS of both lanes use the control lane, so all of the link is pumped. */
+static void ofi_pump(struct tt_rput_link *base, uint32_t index)
+{
+    (void)index;
+    tt_ofi_link_pump((struct tt_ofi_link *)base);
 }
 
 int tt_ofi_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 {
     struct tt_ofi *o = tt_ofi_of(w);
-    struct tt_ofi_link *link, *last = NULL;
     int taken;
 
     pthread_mutex_lock(&o->lock);
-    for (taken = 0; taken < n; taken++) {
-        const struct tt_desc *d = &desc[taken];
-
-        tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
-        if (d->kind == TT_DESC_FENCE)
-            continue;       /* a lane is ordered */
-        link = tt_sparse_get(&o->links, d->key->peer);
-        tt_assert(link);
-        if (link->state == TT_OFI_LOST)
-            continue;
-        if (last && last != link)
-            tt_ofi_link_pump(last);
-        last = link;
-        if (!ofi_put_enter(&link->lanes[d->flags & TT_DESC_URGENT ? TT_OFI_CONTROL : TT_OFI_DATA],
-                           d))
-            break;
-    }
-    if (last)
-        tt_ofi_link_pump(last);
+    taken = tt_rput_post(&o->base, desc, n, ofi_put_enter, ofi_pump);
     pthread_mutex_unlock(&o->lock);
     return taken;
 }

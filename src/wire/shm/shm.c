@@ -34,54 +34,6 @@
 /* maximum polls in a row that serve no pull requests while other work is urgent: a copy takes long,
  * and a peer may wait for that work */
 #define PUT_OFF_MAX 4
-/* completions queued for poll, besides one connect and one loss per peer */
-#define DONES 64
-
-void tt_shm_complete(struct tt_shm *w, const struct tt_done *d)
-{
-    tt_assert(w->done_tail - w->done_head < w->done_cap);
-    w->done[w->done_tail++ % w->done_cap] = *d;
-}
-
-/* Grows the queue for the events of one more peer, and the array of links. */
-static bool reserve_events(struct tt_shm *w)
-{
-    const uint32_t cap = 2 * (w->peers.n + 1) + DONES, n = w->done_tail - w->done_head;
-    struct tt_shm_peer **links = realloc(w->links, (w->peers.n + 1) * sizeof *links);
-    struct tt_done *done;
-
-    if (!links)
-        return false;
-    w->links = links;
-    done = calloc(cap, sizeof *done);
-    if (!done)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        done[i] = w->done[(w->done_head + i) % w->done_cap];
-    free(w->done);
-    w->done = done;
-    w->done_cap = cap;
-    w->done_head = 0;
-    w->done_tail = n;
-    return true;
-}
-
-struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank)
-{
-    struct tt_shm_peer *peer = tt_shm_peer_of(w, rank);
-
-    if (peer)
-        return peer;
-    peer = reserve_events(w) ? tt_slab_take(&w->peer_slab) : NULL;
-    if (!peer || !tt_sparse_set(&w->peers, rank, peer)) {
-        tt_fail(TUTTI_ERR_NOMEM, "shm: out of memory for the link to rank %u", rank);
-        return NULL;
-    }
-    peer->rank = rank;
-    peer->fd = peer->bell_fd = -1;
-    return peer;
-}
-
 /* ---- progress ---- */
 
 static int shm_poll(struct tt_wire *base, struct tt_done *done, int max)
@@ -123,25 +75,10 @@ static int shm_arm(struct tt_wire *base)
     w->armed = true;
     atomic_store_explicit(&tt_shm_bell_of(&w->bell)->asleep, 1, memory_order_relaxed);
     barrier_for_sleepers(w);
-    return tt_shm_cma_has_news(w) ? -1 : w->epoll;
+    return tt_shm_serve_has_news(w) ? -1 : w->epoll;
 }
 
 /* ---- puts ---- */
-
-void tt_shm_ring(struct tt_shm_peer *peer)
-{
-    const uint64_t one = 1;
-
-    if (peer->fence)
-        __sync_synchronize();      /* not C11's fence, which the thread sanitizer does not model */
-    else
-        atomic_signal_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&tt_shm_bell_of(&peer->bell)->asleep, memory_order_relaxed) == 0)
-        return;
-    if (atomic_exchange_explicit(&tt_shm_bell_of(&peer->bell)->asleep, 0, memory_order_relaxed))
-        if (write(peer->bell_fd, &one, sizeof one) < 0 && errno != EAGAIN)
-            tt_fail_errno(errno, "shm: cannot wake rank %u", peer->rank);
-}
 
 /* Selects the kind of store if the caller has no preference. If the two processes share a cache,
  * ordinary stores are best: the reader finds the bytes there. Otherwise each line must first be
@@ -205,12 +142,17 @@ static bool shm_post_one(struct tt_shm *w, const struct tt_desc *d)
     peer = tt_shm_peer_of(w, d->key->peer);
     if (!peer || peer->state != TT_SHM_UP)
         return true;
-    if (needs_pull(peer, d))
-        return tt_shm_pull(w, peer, d);
+    if (needs_pull(peer, d)) {
+        if (!tt_shm_pull(w, peer, d))
+            return false;
+        tt_wire_posts_add(&peer->posts, d->bytes + d->operand);
+        return true;
+    }
     if (d->flags & TT_DESC_REMOTE &&
         w->done_tail - w->done_head >= w->done_cap - 2 * w->peers.n - 1)
         return false;
     put_mapped(peer, d);
+    tt_wire_posts_add(&peer->posts, d->bytes + d->operand);
     if (d->flags & TT_DESC_REMOTE)
         tt_shm_complete(w, &(struct tt_done){
                                .kind = TT_DONE_REMOTE, .peer = d->key->peer, .cookie = d->cookie });
@@ -231,13 +173,31 @@ static void shm_take_back(struct tt_wire *base, uint64_t cookie, uint64_t mask)
     tt_shm_revoke_cookies(tt_shm_of(base), cookie, mask);
 }
 
+/* A link is one lane. Only pull requests are outstanding; other puts complete at once. */
+static void shm_lanes(struct tt_wire *base, bool next, tt_wire_lane_fn *add, void *arg)
+{
+    const struct tt_shm *w = tt_shm_of(base);
+
+    for (uint32_t i = 0; i < w->nlinks; i++) {
+        struct tt_shm_peer *peer = w->links[i];
+        struct tt_wire_lane lane = tt_wire_posts_read(&peer->posts, peer->rank, 0, next);
+
+        if (peer->state != TT_SHM_UP)
+            continue;
+        lane.is_up = true;
+        lane.outstanding = peer->npulls;
+        lane.outstanding_bytes = tt_shm_pulls_pending_bytes(peer);
+        add(arg, &lane);
+    }
+}
+
 /* ---- open and close ---- */
 
 static void shm_close(struct tt_wire *base)
 {
     struct tt_shm *w = tt_shm_of(base);
 
-    tt_shm_cma_close(w);
+    tt_shm_serve_close(w);
     tt_shm_guard_close(w);
     tt_shm_links_close(w);
     tt_shm_regions_close(w);
@@ -281,7 +241,7 @@ static tutti_status shm_open(struct tt_wire **out, const struct tt_wire_conf *co
     for (int i = 0; i < TT_SHM_PENDING_MAX; i++)
         w->pending[i].fd = -1;
     w->peer_slab.bytes = sizeof(struct tt_shm_peer);
-    w->done_cap = DONES;
+    w->done_cap = TT_SHM_DONES;
     w->done = calloc(w->done_cap, sizeof *w->done);
     /* regions are used by address, so the array never moves */
     w->shared = calloc(TT_SHM_SEGMENTS_MAX, sizeof *w->shared);
@@ -347,4 +307,5 @@ const struct tt_wire_ops tt_wire_shm = {
     .poll = shm_poll,
     .arm = shm_arm,
     .memory = tt_shm_memory,
+    .lanes = shm_lanes,
 };

@@ -26,6 +26,9 @@
 #define TT_SHM_LINK_DESCRIPTORS 5u
 /* Descriptors that links leave free: for control connections, other transports and the program. */
 #define TT_SHM_RESERVE 24u
+/* Completions queued for poll, besides one connect and one loss per peer. */
+#define TT_SHM_DONES 64
+#define TT_SHM_ID_OF_CALLER (1ull << 32)    /* ids from here on: generation << 32 | slot */
 #define TT_SHM_LINKS_COUNTED 1024u  /* from this number on, links_max means any number */
 
 /* One page per process, mapped by all its peers. */
@@ -124,6 +127,7 @@ enum tt_shm_state { TT_SHM_NONE, TT_SHM_WANTED, TT_SHM_HANDSHAKE, TT_SHM_UP, TT_
 struct tt_shm_peer {
     uint32_t rank;
     enum tt_shm_state state;
+    struct tt_wire_posts posts;
     struct tt_autotune stores;       /* store method of long copies; 1: non-temporal */
     bool bye, fence;
     bool first;                     /* no packet received yet: a refused connection means that
@@ -229,6 +233,16 @@ static inline struct tt_shm_pulls *tt_shm_pulls_in(const struct tt_shm *w,
     return (struct tt_shm_pulls *)(void *)((char *)link->base + tt_shm_pulls_offset(w));
 }
 
+/* Value of a request's state, and the line of a request. */
+static inline uint64_t tt_shm_pull_state(uint64_t number, enum tt_shm_pull_state s)
+{
+    return number << 2 | s;
+}
+static inline struct tt_shm_pull_line *tt_shm_pull_line(struct tt_shm_pulls *pulls, uint64_t number)
+{
+    return &pulls->line[number % TT_SHM_PULLS];
+}
+
 static inline struct tt_shm *tt_shm_of(struct tt_wire *w) { return (struct tt_shm *)w; }
 static inline struct tt_shm_shared *tt_shm_shared_of(struct tt_region *region)
 {
@@ -243,7 +257,7 @@ static inline bool tt_shm_posters_fence(const struct tt_shm *w)
 
 static inline struct tt_shm_bell *tt_shm_bell_of(const struct tt_segment *seg) { return seg->base; }
 
-/* ---- shm.c ---- */
+/* ---- shm_peer.c ---- */
 
 /* Queues an event for poll. */
 void tt_shm_complete(struct tt_shm *w, const struct tt_done *d);
@@ -256,6 +270,12 @@ static inline struct tt_shm_peer *tt_shm_peer_of(const struct tt_shm *w, uint32_
 struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank);
 /* Wakes the peer if it sleeps, after a store that it should see. */
 void tt_shm_ring(struct tt_shm_peer *peer);
+/* Reads `bytes` at `from` of that process to `to`. Returns 0, ESRCH if it is not the process with
+ * `nonce` at `nonce_at`, or another errno. */
+int tt_shm_read(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, uint64_t from,
+                uint64_t bytes);
+/* Returns whether the process of that pid is certainly no longer the peer. */
+bool tt_shm_is_another(const struct tt_shm_peer *peer);
 
 /* ---- shm_link.c ---- */
 
@@ -276,11 +296,6 @@ void tt_shm_memory(const struct tt_wire *base, tutti_memory *m);
 
 /* ---- shm_region.c ---- */
 
-tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt_region **out);
-void tt_shm_dereg(struct tt_region *region);
-tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes);
-tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key,
-                           struct tt_rkey *out);
 /* Maps a segment that the peer has registered, in place of an earlier one in its slot. Takes
  * ownership of the descriptor. */
 tutti_status tt_shm_segment_add(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t id,
@@ -305,8 +320,6 @@ void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
                            uint64_t nonce);
 /* Posts the put as a pull request. Returns false if there is no space now. */
 bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
-/* Serves pull requests of peers, for a bounded time. Returns false if there were none. */
-bool tt_shm_serve(struct tt_shm *w);
 /* Finds our pull request to the peer with that tag, if its data is still needed, and returns its
  * source. */
 bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag, uint64_t *number,
@@ -315,13 +328,15 @@ static inline uint64_t tt_shm_tag_of(uint64_t number)
 {
     return number % 65535 + 1;
 } /* never 0 */
-/* Returns whether the process of that pid is certainly no longer the peer. */
-bool tt_shm_is_another(const struct tt_shm_peer *peer);
 /* Reports completed pull requests of this process. Returns the number of entries written to
  * done[max]. */
 int tt_shm_pulls_poll(struct tt_shm *w, struct tt_done *done, int max);
-/* Returns whether tt_shm_serve or tt_shm_pulls_poll has work. */
-bool tt_shm_cma_has_news(const struct tt_shm *w);
+/* Returns whether tt_shm_pulls_poll has a completed request to the peer. */
+bool tt_shm_pulls_have_news(const struct tt_shm *w, const struct tt_shm_peer *peer);
+/* Returns whether a peer has yet to read data or raise a signal. */
+bool tt_shm_pulls_pending(struct tt_shm *w);
+/* Revokes our pull requests to the peer, and frees their memory. */
+void tt_shm_pulls_close(struct tt_shm *w, struct tt_shm_peer *peer);
 /* The memory is not registered any more: revokes the pull requests that read it. */
 void tt_shm_revoke_source(struct tt_shm *w, const void *mem, uint64_t bytes);
 /* Revokes the pull requests whose cookie equals `cookie` under `mask`. */
@@ -329,8 +344,8 @@ void tt_shm_revoke_cookies(struct tt_shm *w, uint64_t cookie, uint64_t mask);
 /* The link is lost: keeps completed pull requests for reporting, and revokes and drops the
  * others. */
 void tt_shm_pulls_lost(struct tt_shm *w, struct tt_shm_peer *peer);
-/* Waits for peers to serve pending pull requests, for a bounded time; then revokes them. */
-void tt_shm_cma_close(struct tt_shm *w);
+/* Returns the bytes of our incomplete pull requests to the peer. */
+uint64_t tt_shm_pulls_pending_bytes(const struct tt_shm_peer *peer);
 /* Memory used by our pull requests to the peer. */
 uint64_t tt_shm_pulls_bytes(const struct tt_shm_peer *peer);
 
@@ -372,6 +387,23 @@ void tt_shm_permits_close(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_permits_close_of(struct tt_shm *w, uint64_t region);
 /* Writes the put's bytes directly to their destination if permitted; otherwise returns false. */
 bool tt_shm_push(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_desc *d);
+
+/* ---- shm_serve.c ---- */
+
+/* Serves pull requests of peers, for a bounded time. Returns false if there were none. */
+bool tt_shm_serve(struct tt_shm *w);
+/* Returns whether tt_shm_serve or tt_shm_pulls_poll has work. */
+bool tt_shm_serve_has_news(const struct tt_shm *w);
+/* Waits for peers to serve pending pull requests, for a bounded time; then revokes them. */
+void tt_shm_serve_close(struct tt_shm *w);
+
+/* ---- shm_register.c ---- */
+
+tutti_status tt_shm_reg(struct tt_wire *base, void *mem, size_t bytes, struct tt_region **out);
+void tt_shm_dereg(struct tt_region *region);
+tutti_status tt_shm_withdraw(struct tt_region *region, uint64_t offset, uint64_t bytes);
+tutti_status tt_shm_import(struct tt_wire *base, uint32_t rank, const struct tt_blob *key,
+                           struct tt_rkey *out);
 
 /* ---- shm_share.c ---- */
 

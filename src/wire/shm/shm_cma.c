@@ -23,7 +23,6 @@
 #include "wire/shm/shm.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -35,14 +34,11 @@
 #include "base/status.h"
 #include "reduce/reduce.h"
 
-/* maximum copied by one poll, which should stay short: about 50 us */
-#define SERVE_BYTES (512u << 10)
 #define WHOLE_BYTES (512u << 10)    /* reading a page takes half as long as a system call */
 #define BULK_MAX \
     (TT_SHM_PULLS / 2)             /* pending pull requests with data per peer; the others are
                                        for signals and inline puts */
 #define INLINE_BYTES (256u << 10)   /* inline puts to one peer whose copies have not been read */
-#define LINGER_NS TT_SECOND         /* time that closing waits for peers */
 
 /* State of one of our pull requests. */
 struct pending_pull {
@@ -60,33 +56,7 @@ struct tt_shm_pull_queue {
     struct pending_pull pending[TT_SHM_PULLS];
 };
 
-static uint64_t state_of(uint64_t number, enum tt_shm_pull_state s) { return number << 2 | s; }
-
-static struct tt_shm_pull_line *line_of(struct tt_shm_pulls *pulls, uint64_t number)
-{
-    return &pulls->line[number % TT_SHM_PULLS];
-}
-
 /* ---- reading a peer ---- */
-
-/* Reads `bytes` at `from` of that process to `to`. Returns 0, ESRCH if it is not the process with
- * `nonce` at `nonce_at`, or another errno. */
-static int read_process(pid_t pid, uint64_t nonce_at, uint64_t nonce, void *to, uint64_t from,
-                        uint64_t bytes)
-{
-    uint64_t seen = 0;
-    struct iovec here[2] = { { &seen, sizeof seen }, { to, bytes } };
-    struct iovec there[2] = { { (void *)(uintptr_t)nonce_at, sizeof seen },
-                              { (void *)(uintptr_t)from, bytes } };
-    const unsigned long parts = bytes ? 2 : 1;
-    const ssize_t got = process_vm_readv(pid, here, parts, there, parts, 0);
-
-    if (got < 0 && errno != EFAULT)
-        return errno;
-    if (seen != nonce)
-        return ESRCH;
-    return got == (ssize_t)(sizeof seen + bytes) ? 0 : EFAULT;
-}
 
 void tt_shm_cma_open(struct tt_shm *w)
 {
@@ -95,7 +65,7 @@ void tt_shm_cma_open(struct tt_shm *w)
     while (w->nonce == 0)
         tt_random_bytes(&w->nonce, sizeof w->nonce);
     *w->guard = w->nonce;
-    if (read_process(getpid(), (uintptr_t)w->guard, w->nonce, NULL, 0, 0) != 0) {
+    if (tt_shm_read(getpid(), (uintptr_t)w->guard, w->nonce, NULL, 0, 0) != 0) {
         w->nonce = 0;
         return;
     }
@@ -116,7 +86,7 @@ void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
     if (getsockopt(peer->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || who.pid <= 0)
         err = ESRCH;
     else
-        err = read_process(who.pid, nonce_at, nonce, NULL, 0, 0);
+        err = tt_shm_read(who.pid, nonce_at, nonce, NULL, 0, 0);
     if (err) {
         tt_log(TT_LOG_INFO, "shm: cannot read the memory of rank %u (%s): data from this rank is copied twice",
                peer->rank, strerror(err));
@@ -128,11 +98,6 @@ void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t 
     peer->readable = true;
     tt_shm_writer_check_peer(peer);
     atomic_store_explicit(&tt_shm_pulls_in(w, &peer->mine)->readable, 1, memory_order_release);
-}
-
-bool tt_shm_is_another(const struct tt_shm_peer *peer)
-{
-    return read_process(peer->pid, peer->nonce_at, peer->nonce, NULL, 0, 0) == ESRCH;
 }
 
 /* ---- sender ---- */
@@ -214,9 +179,10 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
         .local = !copied && !d->key->mapped,
         .remote = d->flags & TT_DESC_REMOTE,
     };
-    line = line_of(tt_shm_pulls_in(w, &peer->theirs), k->tail);
+    line = tt_shm_pull_line(tt_shm_pulls_in(w, &peer->theirs), k->tail);
     write_pull_line(line, d, from);
-    atomic_store_explicit(&line->state, state_of(k->tail, TT_SHM_POSTED), memory_order_release);
+    atomic_store_explicit(&line->state, tt_shm_pull_state(k->tail, TT_SHM_POSTED),
+                          memory_order_release);
     k->tail++;
     peer->npulls++;
     w->npulls++;
@@ -224,10 +190,10 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
     return true;
 }
 
-static bool pull_is_done(struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
+static bool pull_is_done(const struct tt_shm *w, const struct tt_shm_peer *peer, uint64_t number)
 {
-    return atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state,
-                                memory_order_acquire) == state_of(number, TT_SHM_DONE);
+    return atomic_load_explicit(&tt_shm_pull_line(tt_shm_pulls_in(w, &peer->theirs), number)->state,
+                                memory_order_acquire) == tt_shm_pull_state(number, TT_SHM_DONE);
 }
 
 /* Reports the completed requests of one peer, up to the first incomplete one. */
@@ -258,6 +224,11 @@ static int report_pulls(struct tt_shm *w, struct tt_shm_peer *peer, struct tt_do
     return n;
 }
 
+bool tt_shm_pulls_have_news(const struct tt_shm *w, const struct tt_shm_peer *peer)
+{
+    return peer->npulls && pull_is_done(w, peer, peer->asker->head);
+}
+
 int tt_shm_pulls_poll(struct tt_shm *w, struct tt_done *done, int max)
 {
     int n = 0;
@@ -271,10 +242,11 @@ int tt_shm_pulls_poll(struct tt_shm *w, struct tt_done *done, int max)
 /* Revokes a request unless it is in state TAKEN or DONE. */
 static void pull_revoke(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t number)
 {
-    struct tt_shm_pull_line *line = line_of(tt_shm_pulls_in(w, &peer->theirs), number);
-    uint64_t posted = state_of(number, TT_SHM_POSTED);
+    struct tt_shm_pull_line *line = tt_shm_pull_line(tt_shm_pulls_in(w, &peer->theirs), number);
+    uint64_t posted = tt_shm_pull_state(number, TT_SHM_POSTED);
 
-    atomic_compare_exchange_strong_explicit(&line->state, &posted, state_of(number, TT_SHM_REVOKED),
+    atomic_compare_exchange_strong_explicit(&line->state, &posted,
+                                            tt_shm_pull_state(number, TT_SHM_REVOKED),
                                             memory_order_acq_rel, memory_order_acquire);
 }
 
@@ -282,9 +254,6 @@ void tt_shm_pulls_lost(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     uint32_t over = 0;
 
-    peer->readable = false;
-    tt_shm_share_close(w, peer);
-    tt_shm_permits_close(w, peer);
     while (over < peer->npulls && pull_is_done(w, peer, peer->asker->head + over))
         over++;
     for (uint32_t i = over; i < peer->npulls; i++)      /* the peer may be alive and unaware of
@@ -339,192 +308,13 @@ bool tt_shm_pull_of_tag(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t tag
         *from = a->from;
         *bytes = a->bytes;
         return a->from &&
-               atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->theirs), at)->state,
-                                    memory_order_acquire) == state_of(at, TT_SHM_POSTED);
+               atomic_load_explicit(&tt_shm_pull_line(tt_shm_pulls_in(w, &peer->theirs), at)->state,
+                                    memory_order_acquire) == tt_shm_pull_state(at, TT_SHM_POSTED);
     }
     return false;
 }
 
-/* ---- receiver ---- */
-
-static void pull_raise_signal(struct tt_shm *w, const struct tt_shm_peer *peer)
-{
-    const uint64_t op = peer->request.signal & 7;
-    _Atomic uint64_t *word = (void *)tt_shm_memory_of(w, peer, peer->request.signal_region,
-                                                      peer->request.signal - op, 8);
-
-    if (op == TT_SIGNAL_NONE || !word)
-        return;
-    if (op == TT_SIGNAL_SET)
-        atomic_store_explicit(word, peer->request.signal_value, memory_order_release);
-    else
-        atomic_fetch_add_explicit(word, peer->request.signal_value, memory_order_release);
-}
-
-enum outcome { FETCHED, DROPPED, LATER };
-
-/* Reads n bytes at `at` of the request to their destination. */
-static enum outcome pull_fetch_piece(struct tt_shm *w, struct tt_shm_peer *peer,
-                                     const struct tt_shm_pull_line *line, uint8_t *to, uint64_t at,
-                                     uint64_t n)
-{
-    const int err =
-        read_process(peer->pid, peer->nonce_at, peer->nonce, to + at, peer->request.from + at, n);
-
-    if (atomic_load_explicit(&line->state, memory_order_acquire) !=
-        state_of(peer->served, TT_SHM_POSTED))
-        return DROPPED;         /* revoked: data and error are meaningless */
-    if (err == ESRCH) {         /* the process has ended; the socket will report it */
-        peer->readable = false;
-        return LATER;
-    }
-    if (err) {
-        tt_fail_errno(
-            err,
-            "shm: cannot read %llu bytes of rank %u, whose memory was readable before (TUTTI_CMA=0 "
-            "disables direct copies)",
-            (unsigned long long)n, peer->rank);
-        tt_shm_link_lost(w, peer, TUTTI_ERR_SYSTEM);
-        return LATER;
-    }
-    return FETCHED;
-}
-
-/* Returns the next part to read, within the budget: n bytes at `at`; n 0: none now. Returns false
- * if the request is complete. */
-static bool pull_next_part(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t budget,
-                           uint64_t *at, uint64_t *n)
-{
-    const uint64_t left = peer->request.bytes - peer->fetched;
-
-    if (!peer->sharing) {
-        *at = peer->fetched;
-        *n = left < budget ? left : budget;
-        return left;
-    }
-    if (tt_shm_share_take(w, peer, budget, at, n))
-        return true;
-    *n = 0;
-    switch (tt_shm_share_rest(w, peer, at, n)) {
-    case TT_SHM_REST_NONE:
-        return false;
-    case TT_SHM_REST_FAILED:
-        peer->fetched = peer->request.bytes - *n;
-        return true;
-    default:
-        return true;
-    }
-}
-
-/* Reads the remaining bytes of the request, within the budget. */
-static enum outcome pull_fetch(struct tt_shm *w, struct tt_shm_peer *peer,
-                               const struct tt_shm_pull_line *line, uint64_t *budget)
-{
-    const struct tt_shm_pull *request = &peer->request;
-
-    for (;;) {
-        uint8_t *to = tt_shm_memory_of(w, peer, request->region, request->offset, request->bytes);
-        enum outcome o;
-        uint64_t at, n;
-
-        if (!to)
-            return DROPPED;     /* the target is deregistered */
-        if (!request->bytes)
-            return FETCHED;     /* a request without data */
-        if (!pull_next_part(w, peer, *budget, &at, &n))
-            return FETCHED;
-        if (n == 0)
-            return LATER;
-        o = pull_fetch_piece(w, peer, line, to, at, n);
-        if (o != FETCHED)
-            return o;
-        peer->fetched += n;
-        *budget -= n < *budget ? n : *budget;
-    }
-}
-
-/* Reads a new request and tries to share it. */
-static void pull_begin(struct tt_shm *w, struct tt_shm_peer *peer,
-                       const struct tt_shm_pull_line *line)
-{
-    uint8_t *to;
-
-    peer->begun = true;
-    peer->request = line->request;
-    to = tt_shm_memory_of(w, peer, peer->request.region, peer->request.offset, peer->request.bytes);
-    if (to)
-        tt_shm_share_open(w, peer, to);
-}
-
-/* Serves the peer's oldest request. Returns true if it completed. */
-static bool serve_pull(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *budget)
-{
-    struct tt_shm_pull_line *line = line_of(tt_shm_pulls_in(w, &peer->mine), peer->served);
-    uint64_t state = atomic_load_explicit(&line->state, memory_order_acquire);
-
-    if (state == state_of(peer->served, TT_SHM_POSTED)) {
-        enum outcome o;
-
-        if (!peer->begun)
-            pull_begin(w, peer, line);
-        o = pull_fetch(w, peer, line, budget);
-        if (o == LATER)
-            return false;
-        if (o == FETCHED && atomic_compare_exchange_strong_explicit(
-                                &line->state, &state, state_of(peer->served, TT_SHM_TAKEN),
-                                memory_order_acq_rel, memory_order_relaxed))
-            pull_raise_signal(w, peer);
-    } else if (state != state_of(peer->served, TT_SHM_REVOKED)) {
-        return false;
-    }
-    tt_shm_share_close(w, peer);
-    atomic_store_explicit(&line->state, state_of(peer->served, TT_SHM_DONE), memory_order_release);
-    peer->served++;
-    peer->fetched = 0;
-    peer->begun = false;
-    tt_shm_ring(peer);
-    return true;
-}
-
-bool tt_shm_serve(struct tt_shm *w)
-{
-    uint64_t budget = SERVE_BYTES;
-
-    for (uint32_t i = 0; i < w->nlinks && budget; i++) {
-        struct tt_shm_peer *peer = w->links[(w->first + i) % w->nlinks];
-
-        while (peer->readable && budget && serve_pull(w, peer, &budget))
-            ;
-    }
-    if (budget == SERVE_BYTES)
-        return false;
-    w->first++;                 /* the next poll starts with another peer */
-    return true;
-}
-
-bool tt_shm_cma_has_news(const struct tt_shm *w)
-{
-    for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->links[i];
-        uint64_t state;
-
-        if (peer->npulls && pull_is_done((struct tt_shm *)(uintptr_t)w, peer, peer->asker->head))
-            return true;
-        if (!peer->readable)
-            continue;
-        state = atomic_load_explicit(&line_of(tt_shm_pulls_in(w, &peer->mine), peer->served)->state,
-                                     memory_order_acquire);
-        if (state == state_of(peer->served, TT_SHM_REVOKED) ||
-            (state == state_of(peer->served, TT_SHM_POSTED) && !tt_shm_share_waits(w, peer)))
-            return true;
-    }
-    return false;
-}
-
-/* ---- close ---- */
-
-/* Returns whether a peer has yet to read data or raise a signal. */
-static bool pulls_pending(struct tt_shm *w)
+bool tt_shm_pulls_pending(struct tt_shm *w)
 {
     for (uint32_t i = 0; i < w->nlinks; i++) {
         struct tt_shm_peer *peer = w->links[i];
@@ -532,36 +322,24 @@ static bool pulls_pending(struct tt_shm *w)
         for (uint32_t j = 0; peer->state == TT_SHM_UP && j < peer->npulls; j++) {
             const uint64_t number = peer->asker->head + j;
             const uint64_t state = atomic_load_explicit(
-                &line_of(tt_shm_pulls_in(w, &peer->theirs), number)->state, memory_order_acquire);
+                &tt_shm_pull_line(tt_shm_pulls_in(w, &peer->theirs), number)->state,
+                memory_order_acquire);
 
-            if (state == state_of(number, TT_SHM_POSTED) || state == state_of(number, TT_SHM_TAKEN))
+            if (state == tt_shm_pull_state(number, TT_SHM_POSTED) ||
+                state == tt_shm_pull_state(number, TT_SHM_TAKEN))
                 return true;
         }
     }
     return false;
 }
 
-void tt_shm_cma_close(struct tt_shm *w)
+void tt_shm_pulls_close(struct tt_shm *w, struct tt_shm_peer *peer)
 {
-    const uint64_t until_ns = tt_now_ns() + LINGER_NS;
-
-    while (w->npulls && pulls_pending(w) && tt_now_ns() < until_ns) {
-        tt_shm_serve(w);        /* the peer may be closing too */
-        tt_shm_poll_sockets(w);
-        poll(NULL, 0, 1);
-    }
-    for (uint32_t i = 0; i < w->nlinks; i++) {
-        struct tt_shm_peer *peer = w->links[i];
-
-        tt_shm_share_close(w, peer);
-        tt_shm_permits_close(w, peer);
-        for (uint32_t j = 0; j < peer->npulls; j++)
-            pull_revoke(w, peer, peer->asker->head + j);
-        if (peer->asker)
-            free(peer->asker->inline_ring);
-        free(peer->asker);
-    }
-    free(w->links);
+    for (uint32_t j = 0; j < peer->npulls; j++)
+        pull_revoke(w, peer, peer->asker->head + j);
+    if (peer->asker)
+        free(peer->asker->inline_ring);
+    free(peer->asker);
 }
 
 uint64_t tt_shm_pulls_bytes(const struct tt_shm_peer *peer)
@@ -569,4 +347,13 @@ uint64_t tt_shm_pulls_bytes(const struct tt_shm_peer *peer)
     if (!peer->asker)
         return 0;
     return sizeof *peer->asker + (peer->asker->inline_ring ? INLINE_BYTES : 0);
+}
+
+uint64_t tt_shm_pulls_pending_bytes(const struct tt_shm_peer *peer)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < peer->npulls; i++)
+        bytes += peer->asker->pending[(peer->asker->head + i) % TT_SHM_PULLS].bytes;
+    return bytes;
 }

@@ -209,6 +209,9 @@ void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status w
     if (peer->fd >= 0)
         close(peer->fd);
     peer->fd = -1;
+    peer->readable = false;
+    tt_shm_share_close(w, peer);
+    tt_shm_permits_close(w, peer);
     tt_shm_pulls_lost(w, peer);
     tt_shm_complete(w, &(struct tt_done){ .kind = TT_DONE_LINK_LOST,
                                           .peer = peer->rank,

@@ -24,13 +24,36 @@
 #define LOOK_EVERY 32       /* polls between checks of epoll in that state */
 #define EVENTS_MAX 64
 
+/* ---- memory ---- */
+
+static void region_withdraw(struct tt_rput_region *r)
+{
+    struct tt_tcp *t = tt_tcp_of(r->table->wire);
+
+    tt_tcp_targets_gone(t, r);
+    tt_tcp_sources_gone(t, r->public.mem, r->public.bytes);
+}
+
+static tutti_status tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out)
+{
+    return tt_rput_reg(&tt_tcp_of(w)->regions, mem, bytes, true, out);
+}
+
+static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
+                               struct tt_rkey *out)
+{
+    return tt_rput_import(&tt_tcp_of(w)->regions, peer, key, out);
+}
+
+/* ---- open and close ---- */
+
 static void tcp_close(struct tt_wire *w)
 {
     struct tt_tcp *t = tt_tcp_of(w);
 
     tt_tcp_handshakes_close(t);
     tt_tcp_links_close(t);
-    tt_tcp_regions_close(t);
+    tt_rput_regions_close(&t->regions);
     tt_acceptor_fini(&t->acceptor);
     if (t->timer_fd >= 0)
         close(t->timer_fd);
@@ -127,11 +150,15 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     t->wire.ops = &tt_wire_tcp;
     t->wire.caps = TT_WIRE_CAP_GET | TT_WIRE_CAP_ATOMIC | TT_WIRE_CAP_ANYMEM |
                    (t->conf.lanes == 1 ? TT_WIRE_CAP_ORDERED : 0);
+    t->regions = (struct tt_rput_regions){ .wire = &t->wire,
+                                           .region_bytes = sizeof(struct tt_rput_region),
+                                           .key_magic = TT_TCP_KEY_MAGIC,
+                                           .withdraw = region_withdraw };
     t->listener = TT_TCP_LISTENER;
     t->timer = TT_TCP_TIMER;
     t->acceptor.listener = t->timer_fd = t->epoll_fd = -1;
-    t->news_end = &t->news;
     t->host = tt_host_hash();
+    t->link_lost = tt_tcp_handshakes_end;
 
     st = list_addresses(t);
     if (st == TUTTI_OK)
@@ -179,21 +206,6 @@ static tutti_status tcp_address(struct tt_wire *w, struct tt_blob *out)
         tt_tcp_address_add(&a, from->family == AF_INET ? 4 : 6, from->ip);
     }
     tt_tcp_address_write(&a, out);
-    return TUTTI_OK;
-}
-
-static tutti_status tcp_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
-                               struct tt_rkey *out)
-{
-    struct tt_tcp_key k;
-
-    if (!tt_tcp_key_read(&k, key) || k.region == 0)
-        return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "tcp: protocol error: rank %u sent an invalid key of %u bytes", peer,
-                       key->bytes);
-    *out = (struct tt_rkey){
-        .wire = w, .peer = peer, .bytes = k.bytes, .handle = { k.region, k.generation }
-    };
     return TUTTI_OK;
 }
 
@@ -252,14 +264,12 @@ static void receive_few(struct tt_tcp *t)
             tt_tcp_lane_receive(lanes[i]);
 }
 
-void tt_tcp_lanes_watch(struct tt_tcp *t, bool on)
+/* Reads lanes whose stream may hold received data. */
+static void receive_secure(struct tt_tcp *t)
 {
-    t->polls = 0;
-    if (on != t->wire.unheard)
-        return;
-    t->wire.unheard = !on;
-    for (uint32_t i = 0; i < t->nactive; i++)
-        tt_tcp_lane_watch(t->active[i], on, t->active[i]->blocked);
+    for (uint32_t i = t->nactive; i-- > 0;)
+        if (i < t->nactive && t->active[i]->more)   /* losing a link changes the list */
+            tt_tcp_lane_receive(t->active[i]);
 }
 
 /* Leaves out epoll if no thread has slept for a while. On loopback, its wake-up for each
@@ -268,51 +278,6 @@ static void stop_watching_idle_epoll(struct tt_tcp *t)
 {
     if (!t->wire.unheard && !t->wire.crowded && ++t->polls == POLLS_WATCHED)
         tt_tcp_lanes_watch(t, false);
-}
-
-bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n)
-{
-    if (t->reserved + n > t->ndones) {
-        const uint32_t more = 2 * t->ndones;
-        struct tt_tcp_done *grown = malloc(more * sizeof *grown);
-
-        if (!grown)
-            return false;
-        for (uint32_t i = t->done_head; i != t->done_tail; i++)
-            grown[i & (more - 1)] = t->dones[i & (t->ndones - 1)];
-        free(t->dones);
-        t->dones = grown;
-        t->ndones = more;
-    }
-    t->reserved += n;
-    return true;
-}
-
-void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status)
-{
-    struct tt_tcp *t = link->tcp;
-
-    tt_assert(link->reserved_dones > 0);
-    link->reserved_dones--;
-    t->dones[t->done_tail++ & (t->ndones - 1)] = (struct tt_tcp_done){
-        .kind = kind, .peer = link->peer, .cookie = cookie, .status = status
-    };
-}
-
-static struct tt_done tcp_link_done(struct tt_tcp_link *link, uint8_t kind)
-{
-    struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
-
-    if (kind == TT_DONE_LINK_UP) {
-        done.status = TUTTI_OK;
-        done.link.mine = link->mine;
-        done.link.theirs = (struct tt_rkey){ .wire = &link->tcp->wire,
-                                             .peer = link->peer,
-                                             .bytes = link->theirs_bytes };
-        done.link.anymem = true;
-        done.link.round_trip_ns = tt_tcp_round_trip_ns(link);
-    }
-    return done;
 }
 
 /* Completions first: none of a link may follow its loss. */
@@ -328,23 +293,7 @@ static int tcp_report(struct tt_tcp *t, struct tt_done *done, int max)
             .kind = d->kind, .peer = d->peer, .cookie = d->cookie, .status = d->status
         };
     }
-    while (n < max && t->news) {
-        struct tt_tcp_link *link = t->news;
-
-        if (link->report_up) {
-            link->report_up = false;
-            done[n++] = tcp_link_done(link, TT_DONE_LINK_UP);
-        } else {
-            link->report_lost = false;
-            done[n++] = tcp_link_done(link, TT_DONE_LINK_LOST);
-        }
-        if (link->report_up || link->report_lost)
-            continue;
-        t->news = link->next_reported;
-        if (!t->news)
-            t->news_end = &t->news;
-    }
-    return n;
+    return n + tt_rput_news_report(&t->news, done + n, max - n);
 }
 
 static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
@@ -361,7 +310,7 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
         receive_few(t);
         stop_watching_idle_epoll(t);
     } else if (t->nmore)
-        tt_tcp_secure_receive(t);
+        receive_secure(t);
     if (!few || t->nblocked || t->nopening || t->armed || t->nactive == 0 ||
         ++t->tick % LOOK_EVERY == 0) {
         t->armed = false;
@@ -370,7 +319,7 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
     if (t->nfar_blocked)
         tt_tcp_pacing_try(t, tt_now_ns());
     if (t->dirty)
-        tt_tcp_flush(t);
+        tt_tcp_flush(t, false);
     return tcp_report(t, done, max);
 }
 
@@ -403,7 +352,7 @@ static int tcp_arm(struct tt_wire *w)
 
     take_peeked(t);
     tt_tcp_lanes_watch(t, true);
-    if (t->done_head != t->done_tail || t->news || t->nmore || t->dirty)
+    if (t->done_head != t->done_tail || t->news.first || t->nmore || t->dirty)
         return -1;
     t->armed = true;
     deadline_ns = tcp_deadline(t);
@@ -422,8 +371,8 @@ const struct tt_wire_ops tt_wire_tcp = {
     .close = tcp_close,
     .address = tcp_address,
     .connect = tt_tcp_connect,
-    .reg = tt_tcp_reg,
-    .dereg = tt_tcp_dereg,
+    .reg = tcp_reg,
+    .dereg = tt_rput_dereg,
     .import = tcp_import,
     .post = tt_tcp_post,
     .poll = tcp_poll,

@@ -5,14 +5,11 @@
  *  tcp_rail.c    selection of the NIC of a lane
  *  tcp_offer.c   the number of lanes of a link
  *  tcp_link.c    links and lanes: set-up and teardown
- *  tcp_send.c    descriptors to frames to the kernel
- *  tcp_batching.c    limits on what a lane gives the kernel at once
+ *  tcp_send.c    descriptors to frames
+ *  tcp_write.c   frames to the kernel; quotas of writes, and segment lengths
  *  tcp_pacing.c     lanes with a long round trip
  *  tcp_recv.c    bytes from the kernel to frames to memory and signals
- *  tcp_length.c  segment lengths, which control when the kernel acknowledges
- *  tcp_peek.c    reads of short messages without an acknowledgement for each
  *  tcp_secure.c  lanes over TLS
- *  tcp_region.c  registered memory
  *  tcp_lanes.c   counters of lanes, for dumps
  *  tcp_frame.c   the formats (pure)
  *
@@ -31,6 +28,8 @@
 #include "wire/dqplb.h"
 #include "wire/ifaddr.h"
 #include "wire/lane_pace.h"
+#include "wire/rput/rput_news.h"
+#include "wire/rput/rput_region.h"
 #include "wire/tcp/tcp_frame.h"
 #include "wire/wire.h"
 
@@ -67,20 +66,6 @@ struct tt_tcp_link;
 
 /* First member of each struct that an epoll entry points to. */
 enum tt_tcp_watched { TT_TCP_LISTENER, TT_TCP_TIMER, TT_TCP_HANDSHAKE, TT_TCP_LANE };
-
-/* ---- memory ---- */
-
-struct tt_tcp_region {
-    struct tt_region public;
-    uint32_t id, generation;
-    bool owned;                 /* the wire has allocated the memory */
-};
-
-struct tt_tcp_slot {
-    struct tt_tcp_region *region;   /* NULL: free */
-    uint32_t generation;            /* generation of the region, or of the next one in this slot */
-    uint32_t next_free;
-};
 
 /* ---- sending ---- */
 
@@ -150,7 +135,7 @@ struct tt_tcp_lane {
     bool peeks;                 /* the buffer's contents are also still in the socket */
     uint8_t empty_peeks, unanswered_reads;    /* consecutive peeks without new data; reads
                                    with data since this end last sent */
-    /* the write quota of a poll (tcp_batching.c) */
+    /* the write quota of a poll (tcp_write.c) */
     bool quota_exhausted;       /* the last quota did not suffice for all queued frames */
     uint8_t short_quotas;       /* remaining polls with a short quota: the peer is sending, too */
     uint64_t quota_poll;        /* poll (tt_tcp.npolls) to which the current quota applies */
@@ -162,7 +147,7 @@ struct tt_tcp_lane {
     uint8_t *target;            /* destination of the next bytes; NULL: they are discarded */
     bool dropped;               /* part of the payload was discarded, so its signal must not be
                                    raised */
-    struct tt_tcp_region *region;   /* region of target; NULL for the link region and responses */
+    struct tt_rput_region *region;  /* region of target; NULL for the link region and responses */
 };
 
 /* ---- a link: all lanes to one peer ---- */
@@ -199,10 +184,8 @@ struct tt_tcp_link {
     struct tt_tcp *tcp;
     uint32_t peer;
     enum tt_tcp_state state;
-    tutti_status status;        /* cause of the loss */
-    bool report_up, report_lost;    /* events to report by poll */
+    struct tt_rput_news news;
     bool connect_called;        /* a failure must be reported */
-    struct tt_tcp_link *next_reported;
     uint32_t reserved_dones;    /* reserved completions that are not yet in tt_tcp.dones */
 
     void *mine;                 /* link region, conf.link_bytes */
@@ -292,7 +275,8 @@ struct tt_tcp {
     uint32_t nblocked, nmore;           /* number of blocked lanes, and of lanes with `more` */
     uint32_t nfar_blocked;              /* number of far lanes that are blocked */
     struct tt_tcp_lane *dirty;
-    struct tt_tcp_link *news, **news_end;
+    struct tt_rput_news_list news;
+    void (*link_lost)(struct tt_tcp_link *link);    /* ends connection attempts of a lost link */
 
     struct tt_tcp_handshake *greetings;  /* connections that are not lanes yet */
     uint32_t nunauthenticated;                /* connections that have not proved the secret */
@@ -311,9 +295,7 @@ struct tt_tcp {
     uint32_t ndones, done_head, done_tail;
     uint32_t reserved;                  /* entries in dones, or reserved */
 
-    struct tt_tcp_slot *slots;          /* [nslots]; the first is never used: 0 is the link
-                                           region */
-    uint32_t nslots, free_slot;
+    struct tt_rput_regions regions;
     uint8_t *trash;                     /* [TT_TCP_TRASH_BYTES] */
 };
 
@@ -328,30 +310,41 @@ static inline uint64_t tt_tcp_queued(const struct tt_tcp_lane *lane)
     return lane->link->load.lane[lane->number].bytes;
 }
 
+static inline uint32_t tt_tcp_queue_room(const struct tt_tcp_queue *q)
+{
+    return q->depth - (q->tail - q->head);
+}
+
+static inline struct tt_tcp_out *tt_tcp_queue_at(const struct tt_tcp_queue *q, uint32_t i)
+{
+    return &q->ring[i & (q->depth - 1)];
+}
+
+/* Appends a cleared entry; the caller has checked for space. */
+static inline struct tt_tcp_out *tt_tcp_queue_push(struct tt_tcp_lane *lane,
+                                                   enum tt_tcp_class class)
+{
+    struct tt_tcp_queue *q = &lane->queues[class];
+    struct tt_tcp_out *out = tt_tcp_queue_at(q, q->tail++);
+
+    out->data = NULL;
+    out->bytes = out->inline_end = 0;
+    out->copy = NULL;
+    out->room = NULL;
+    out->head = 0;
+    out->report = out->ack = false;
+    return out;
+}
+
 /* Maximum number of unacknowledged messages of a link. */
 static inline uint32_t tt_tcp_ahead(const struct tt_tcp_link *link)
 {
     return link->nlanes > 1 ? TT_TCP_WINDOW : TT_TCP_AHEAD;
 }
 
-/* ---- tcp.c ---- */
-/* Reserves n more completions. Returns false if out of memory. */
-bool tt_tcp_dones_reserve(struct tt_tcp *t, uint32_t n);
-/* Queues a completion for poll. It was reserved in link->reserved_dones when the descriptor was
- * accepted. */
-void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
-
-/* Sets whether epoll reports data on lanes; if not (wire.unheard), each poll reads all lanes. */
-void tt_tcp_lanes_watch(struct tt_tcp *t, bool on);
-
 /* ---- tcp_link.c ---- */
-/* Sets the epoll events of a lane. */
-void tt_tcp_lane_watch(struct tt_tcp_lane *lane, bool in, bool out);
 /* Creates a link in state OPENING and enters it in the wire's table. NULL: out of memory. */
 struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
-/* Returns the limit of bytes queued on one of its lanes, by the distance of the peer; as within a
- * rack while the layout is unknown. */
-uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link);
 /* Allocates what a connected link needs. Returns false if out of memory; the caller must lose the
  * link. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
@@ -369,8 +362,7 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
 void tt_tcp_links_close(struct tt_tcp *t);
 void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m);
 /* tcp_lanes.c: tt_wire_ops.lanes. */
-void tt_tcp_lanes(const struct tt_wire *w, void (*add)(void *arg, const struct tt_wire_lane *lane),
-                  void *arg);
+void tt_tcp_lanes(struct tt_wire *w, bool next, tt_wire_lane_fn *add, void *arg);
 /* Sets the options of a lane's socket. Returns whether both ends are on this machine. */
 bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many);
 /* Loses links whose peer's host has been silent for too long. */
@@ -413,20 +405,24 @@ uint64_t tt_tcp_handshakes_deadline(const struct tt_tcp *t);
 void tt_tcp_handshakes_end(struct tt_tcp_link *link);
 void tt_tcp_handshakes_close(struct tt_tcp *t);
 
-/* ---- tcp_batching.c ---- */
-/* Writes to the kernel what the lane should send before the next poll. May lose the link. */
-void tt_tcp_lane_write(struct tt_tcp_lane *lane);
-/* Records that a read of the lane returned this many bytes. */
-void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
-
 /* ---- tcp_send.c ---- */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
+/* mem[bytes] is being deregistered: queued frames with data there are copied if partly sent, or
+ * made void. */
+void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
+
+/* ---- tcp_write.c ---- */
+/* Sets whether epoll reports data on lanes; if not (wire.unheard), each poll reads all lanes. */
+void tt_tcp_lanes_watch(struct tt_tcp *t, bool on);
+/* Returns the limit of bytes queued on one of its lanes, by the distance of the peer; as within a
+ * rack while the layout is unknown. */
+uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link);
+/* Queues a completion for poll. It was reserved in link->reserved_dones when the descriptor was
+ * accepted. */
+void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);
 /* Records a frame of the lane, by its DQPLB word, in the trace. */
 void tt_tcp_trace(const struct tt_tcp_lane *lane, enum tt_trace_kind kind, uint32_t word,
                   uint64_t bytes);
-/* Writes the lane's queues to the kernel, up to `most` bytes. Returns how many of `most` remain.
- * May lose the link. */
-uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most);
 /* Marks the lane for a write: before post returns, after a following post, or in the next poll. A
  * blocked lane is written once it is writable. */
 void tt_tcp_mark(struct tt_tcp_lane *lane);
@@ -434,29 +430,21 @@ void tt_tcp_mark(struct tt_tcp_lane *lane);
  * number of requests. */
 bool tt_tcp_reply(struct tt_tcp_link *link, const struct tt_frame *f, const void *data,
                   uint64_t bytes);
-/* Writes every marked lane's queues, up to its quota. */
-void tt_tcp_flush(struct tt_tcp *t);
 /* Queues an acknowledgement of the prefix if one is due and none is queued; returns whether it
  * did. */
 bool tt_tcp_acknowledge(struct tt_tcp_link *link);
-/* Queues a redundant acknowledgement, followed by `more` others written to frames[]: memory of
- * malloc, freed when they are sent. */
-void tt_tcp_acknowledge_redundantly(struct tt_tcp_link *link, uint8_t *frames, uint32_t more);
-/* Processes an acknowledgement of all messages before the number with these 24 bits. Returns false
- * if it is invalid. */
-bool tt_tcp_acknowledged(struct tt_tcp_link *link, uint32_t prefix);
-/* mem[bytes] is being deregistered: queued frames with data there are copied if partly sent, or
- * made void. */
-void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
-
-/* ---- tcp_length.c ---- */
+/* Writes the lane's queues to the kernel, up to `most` bytes. Returns how many of `most` remain. */
+uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most);
 /* Starts the connection with a long segment, if segment lengths matter. Called once it is
  * established. */
 void tt_tcp_length_open(struct tt_tcp_lane *lane);
-/* Returns whether a segment of this length should and may be lengthened. */
-bool tt_tcp_length_is_again(const struct tt_tcp_lane *lane, uint64_t bytes);
-/* Records the length of a write. */
-void tt_tcp_length_sent(struct tt_tcp_lane *lane, uint64_t bytes);
+/* Writes to the kernel what the lane should send before the next poll. */
+void tt_tcp_lane_write(struct tt_tcp_lane *lane);
+/* Records that a read of the lane returned this many bytes. */
+void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
+/* Writes every marked lane's queues; up to its quota, or all. Lanes marked meanwhile wait for the
+ * next flush. */
+void tt_tcp_flush(struct tt_tcp *t, bool all);
 
 /* ---- tcp_pacing.c ---- */
 /* Returns the minimum round trip measured on its first lane; 0: unknown. */
@@ -464,8 +452,6 @@ uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
 /* Determines whether the peer is far, and if so enables pacing in the kernel. Called once the lane
  * is connected. */
 void tt_tcp_pacing_open(struct tt_tcp_lane *lane);
-/* A far lane is blocked after a write. */
-void tt_tcp_pacing_blocked(struct tt_tcp_lane *lane);
 /* Retries the blocked far lanes that are due. May lose links. */
 void tt_tcp_pacing_try(struct tt_tcp *t, uint64_t now_ns);
 /* Returns the time of the next retry, or TT_NEVER. */
@@ -474,18 +460,11 @@ uint64_t tt_tcp_pacing_deadline(const struct tt_tcp *t);
 /* ---- tcp_recv.c ---- */
 /* Reads and applies received data, up to a fair share. May lose the link. */
 void tt_tcp_lane_receive(struct tt_tcp_lane *lane);
-/* Removes parsed bytes from the lane's buffer. */
-void tt_tcp_drop_parsed(struct tt_tcp_lane *lane);
-/* The region is being deregistered: data that is arriving there is discarded from now on. */
-void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r);
-
-/* ---- tcp_peek.c ---- */
-/* Like recv, for a read between frames, appended to the buffer; `have` does not include it yet.
- * *room: capacity of the read. */
-ssize_t tt_tcp_read_between(struct tt_tcp_lane *lane, size_t *room);
 /* Removes peeked data from the socket. Must precede any other read, and waiting by epoll. Returns
  * false if the connection has failed. */
 bool tt_tcp_peeked_take(struct tt_tcp_lane *lane);
+/* The region is being deregistered: data that is arriving there is discarded from now on. */
+void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_rput_region *r);
 
 /* ---- tcp_secure.c ---- */
 /* Non-blocking recv and sendmsg, with errno, through the stream, or on fd if that is NULL. Sent
@@ -500,16 +479,5 @@ ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room);
 /* Returns whether the stream holds unsent bytes of the lane. */
 bool tt_tcp_secure_holds(struct tt_tcp_lane *lane);
 void tt_tcp_secure_more(struct tt_tcp_lane *lane, bool more);
-/* Reads lanes whose stream may hold received data. */
-void tt_tcp_secure_receive(struct tt_tcp *t);
-
-/* ---- tcp_region.c ---- */
-tutti_status tt_tcp_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
-void tt_tcp_dereg(struct tt_region *r);
-/* Returns the live region of that id and generation, or NULL. */
-struct tt_tcp_region *tt_tcp_region_find(const struct tt_tcp *t, uint32_t id, uint32_t generation);
-/* Returns whether a live region covers mem[bytes]. */
-bool tt_tcp_region_covers(const struct tt_tcp *t, const void *mem, uint64_t bytes);
-void tt_tcp_regions_close(struct tt_tcp *t);
 
 #endif

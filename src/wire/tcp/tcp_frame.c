@@ -170,7 +170,6 @@ bool tt_hello_read(struct tt_hello *h, const uint8_t secret[16], const uint8_t i
 /* ---- addresses and keys ---- */
 
 #define ADDRESS_MAGIC 0x4154u /* "TA" */
-#define KEY_MAGIC 0x4b54u     /* "TK" */
 
 static size_t ip_bytes(uint8_t family)
 {
@@ -250,31 +249,4 @@ bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob)
         tt_read_bytes(&r, a->endpoints[i].ip, ip_bytes(a->endpoints[i].family));
     }
     return !r.bad && r.at == r.end;
-}
-
-void tt_tcp_key_write(const struct tt_tcp_key *k, struct tt_blob *out)
-{
-    struct tt_writer w;
-
-    tt_writer_init(&w, out->data, sizeof out->data);
-    tt_write_u16(&w, KEY_MAGIC);
-    tt_write_u32(&w, k->region);
-    tt_write_u32(&w, k->generation);
-    tt_write_u64(&w, k->bytes);
-    out->bytes = (uint16_t)tt_writer_bytes(&w);
-}
-
-bool tt_tcp_key_read(struct tt_tcp_key *k, const struct tt_blob *blob)
-{
-    struct tt_reader r;
-    uint16_t magic;
-
-    if (blob->bytes > TT_BLOB_BYTES)
-        return false;
-    tt_reader_init(&r, blob->data, blob->bytes);
-    magic = tt_read_u16(&r);
-    k->region = tt_read_u32(&r);
-    k->generation = tt_read_u32(&r);
-    k->bytes = tt_read_u64(&r);
-    return !r.bad && r.at == r.end && magic == KEY_MAGIC;
 }

@@ -104,12 +104,6 @@ void tt_tcp_address_shorten(struct tt_blob *address, size_t bytes_max);
 /* Returns false if the blob is not an address of this wire. */
 bool tt_tcp_address_read(struct tt_tcp_address *a, const struct tt_blob *blob);
 
-struct tt_tcp_key {
-    uint32_t region, generation;
-    uint64_t bytes;
-};
-
-void tt_tcp_key_write(const struct tt_tcp_key *k, struct tt_blob *out);
-bool tt_tcp_key_read(struct tt_tcp_key *k, const struct tt_blob *blob);
+#define TT_TCP_KEY_MAGIC 0x4b54u    /* "TK" */
 
 #endif

@@ -31,6 +31,8 @@ static void count_segments(struct tt_wire_lane *out, const struct tcp_info *info
     out->posted_bytes = info->tcpi_bytes_acked + unsent;
     if (!is_overdue)
         out->completed_bytes = out->posted_bytes;
+    out->outstanding = out->posts - out->completions;
+    out->outstanding_bytes = out->posted_bytes - out->completed_bytes;
 }
 
 static bool count_lane(const struct tt_tcp_lane *lane, struct tt_wire_lane *out)
@@ -56,16 +58,17 @@ static bool count_lane(const struct tt_tcp_lane *lane, struct tt_wire_lane *out)
     return true;
 }
 
-void tt_tcp_lanes(const struct tt_wire *w, void (*add)(void *arg, const struct tt_wire_lane *lane),
-                  void *arg)
+void tt_tcp_lanes(struct tt_wire *w, bool next, tt_wire_lane_fn *add, void *arg)
 {
     const struct tt_tcp *t = (const struct tt_tcp *)w;
-    const struct tt_tcp_link *link;
+    struct tt_tcp_link *link;
     struct tt_wire_lane lane;
     uint32_t at = 0;
 
     while ((link = tt_sparse_next(&t->links, &at)))
         for (uint32_t i = 0; link->state == TT_TCP_UP && i < link->nlanes; i++)
-            if (count_lane(&link->lanes[i], &lane))
+            if (count_lane(&link->lanes[i], &lane)) {
+                lane.depth = i == 0 ? tt_dqplb_depth(&link->receiver, next) : 0;
                 add(arg, &lane);
+            }
 }

@@ -77,16 +77,6 @@ bool tt_tcp_watch(struct tt_tcp *t, int fd, uint32_t events, void *what)
            (errno == EEXIST && epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, fd, &ev) == 0);
 }
 
-void tt_tcp_lane_watch(struct tt_tcp_lane *lane, bool in, bool out)
-{
-    struct epoll_event ev = { .events = (in ? EPOLLIN : 0) | (out ? EPOLLOUT : 0),
-                              .data.ptr = lane };
-
-    if (lane->watching != ev.events &&
-        epoll_ctl(lane->link->tcp->epoll_fd, EPOLL_CTL_MOD, lane->fd, &ev) == 0)
-        lane->watching = ev.events;
-}
-
 struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer)
 {
     struct tt_tcp_link *link = calloc(1, sizeof *link);
@@ -94,7 +84,7 @@ struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer)
     if (!link)
         return NULL;
     link->tcp = t;
-    link->peer = peer;
+    link->peer = link->news.peer = peer;
     link->state = TT_TCP_OPENING;
     link->parked = TT_TCP_NOBODY;
     tt_random_bytes(&link->nonce, sizeof link->nonce);
@@ -110,15 +100,6 @@ static bool queue_init(struct tt_tcp_queue *q, uint32_t depth)
     q->ring = malloc(depth * sizeof *q->ring);
     q->depth = depth;
     return q->ring != NULL;
-}
-
-uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
-{
-    const struct tt_layout *l = link->tcp->conf.layout;
-    const bool known = l && l->nranks;
-
-    return link->tcp->limits
-        .bytes[known ? tt_layout_distance(l, link->tcp->conf.rank, link->peer) : TT_NEAR_RACK];
 }
 
 /* Initializes lane selection and the receiver. A single lane is ordered, so only the next message
@@ -202,17 +183,6 @@ static void tcp_link_free(struct tt_tcp_link *link)
     free(link);
 }
 
-static void tcp_link_news(struct tt_tcp_link *link)
-{
-    struct tt_tcp *t = link->tcp;
-
-    if (link->report_up || link->report_lost)
-        return;     /* already listed */
-    link->next_reported = NULL;
-    *t->news_end = link;
-    t->news_end = &link->next_reported;
-}
-
 static void lane_close(struct tt_tcp_lane *lane)
 {
     struct tt_tcp *t = lane->link->tcp;
@@ -269,9 +239,16 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
 
 void tt_tcp_link_up(struct tt_tcp_link *link)
 {
+    struct tt_tcp *t = link->tcp;
+    const struct tt_link up = {
+        .mine = link->mine,
+        .theirs = { .wire = &t->wire, .peer = link->peer, .bytes = link->theirs_bytes },
+        .anymem = true,
+        .round_trip_ns = tt_tcp_round_trip_ns(link)
+    };
+
     link->state = TT_TCP_UP;
-    tcp_link_news(link);
-    link->report_up = true;
+    tt_rput_news_up(&t->news, &link->news, &up);
 }
 
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why)
@@ -284,14 +261,12 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
            "tcp: the link to rank %u ended: %s", link->peer, why);
     for (uint32_t i = 0; i < link->nlanes; i++)
         lane_close(&link->lanes[i]);
-    tt_tcp_handshakes_end(link);
+    t->link_lost(link);
     tt_tcp_set_pending_lanes(link, 0);
     t->reserved -= link->reserved_dones;
     link->reserved_dones = 0;
     link->state = TT_TCP_LOST;
-    link->status = status;
-    tcp_link_news(link);
-    link->report_lost = true;
+    tt_rput_news_lost(&t->news, &link->news, status);
 }
 
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
@@ -455,7 +430,7 @@ void tt_tcp_memory(const struct tt_wire *w, tutti_memory *m)
                                     .shared = 1,
                                     .fixed_bytes = sizeof *t + t->ndones * sizeof *t->dones +
                                                    TT_TCP_TRASH_BYTES +
-                                                   t->nslots * sizeof *t->slots };
+                                                   tt_rput_regions_bytes(&t->regions) };
     const struct tt_tcp_link *link;
     uint32_t at = 0;
 

@@ -52,11 +52,6 @@ void tt_tcp_pacing_open(struct tt_tcp_lane *lane)
     setsockopt(lane->fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof bytes_per_s);
 }
 
-void tt_tcp_pacing_blocked(struct tt_tcp_lane *lane)
-{
-    lane->try_ns = tt_now_ns() + lane->far_ns;
-}
-
 void tt_tcp_pacing_try(struct tt_tcp *t, uint64_t now_ns)
 {
     for (uint32_t i = t->nactive; i-- > 0;) {

@@ -11,7 +11,9 @@
 #include "wire/tcp/tcp.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include "base/status.h"
@@ -19,68 +21,38 @@
 
 #define TAIL_BYTES 1024u    /* read beyond a payload */
 #define WORD_BYTES 8u       /* largest size that is stored at once */
+#define KEPT_BYTES 1024u    /* parsed bytes that may stay in the socket and be read again */
+#define VAIN_MAX 32         /* peeks */
+#define UNANSWERED_MAX 6    /* reads: a connection starts with a window of ten packets */
 #define READS_MAX 8         /* maximum reads per call, for fairness among lanes */
 
 /* ---- memory and signals ---- */
 
-enum find_target { REACH_OK, REACH_GONE, REACH_BROKEN };
-
-/* Finds bytes at region + offset. GONE: deregistered, a late frame. BROKEN: out of bounds, a faulty
- * peer. */
-static enum find_target find_target(const struct tt_tcp_link *link, uint32_t id,
-                                    uint32_t generation, uint64_t offset, uint64_t bytes,
-                                    uint8_t **mem, struct tt_tcp_region **region)
+/* Finds the memory that a frame names. */
+static enum tt_rput_found find_target(const struct tt_tcp_link *link, const struct tt_frame *f,
+                                      uint8_t **mem, struct tt_rput_region **region)
 {
-    struct tt_tcp_region *r = NULL;
-    uint64_t bound = link->tcp->conf.link_bytes;
-    uint8_t *base = link->mine;
+    const struct tt_rput_target at = { f->region, f->generation, f->offset, f->bytes };
 
-    if (id != 0) {
-        r = tt_tcp_region_find(link->tcp, id, generation);
-        if (!r)
-            return REACH_GONE;
-        base = r->public.mem;
-        bound = r->public.bytes;
-    }
-    if (offset > bound || bytes > bound - offset)
-        return REACH_BROKEN;
-    *mem = base + offset;
-    if (region)
-        *region = r;
-    return REACH_OK;
-}
-
-/* Finds a 64-bit word that can be accessed atomically. */
-static enum find_target find_signal_word(const struct tt_tcp_link *link, uint32_t id,
-                                         uint32_t generation, uint64_t offset, uint64_t **word)
-{
-    uint8_t *mem;
-    const enum find_target found =
-        find_target(link, id, generation, offset, sizeof **word, &mem, NULL);
-
-    if (found == REACH_OK && (uintptr_t)mem % sizeof **word)
-        return REACH_BROKEN;
-    if (found == REACH_OK)
-        *word = (uint64_t *)mem;
-    return found;
+    return tt_rput_find(&link->tcp->regions, link->mine, link->tcp->conf.link_bytes, &at, false,
+                        mem, region);
 }
 
 /* Raises the frame's signal, if its word still exists. Returns false if the peer is faulty. */
 static bool tcp_raise_signal(const struct tt_tcp_link *link, const struct tt_frame *f)
 {
+    const struct tt_rput_target at = { f->signal_region, f->signal_generation, f->signal_offset,
+                                       0 };
     uint64_t *word;
-    enum find_target found;
+    enum tt_rput_found found;
 
     if (f->signal_op == TT_SIGNAL_NONE)
         return true;
-    found = find_signal_word(link, f->signal_region, f->signal_generation, f->signal_offset, &word);
-    if (found != REACH_OK)
-        return found == REACH_GONE;
-    if (f->signal_op == TT_SIGNAL_SET)
-        __atomic_store_n(word, f->signal_value, __ATOMIC_RELEASE);
-    else
-        __atomic_fetch_add(word, f->signal_value, __ATOMIC_RELEASE);
-    return true;
+    found =
+        tt_rput_find_word(&link->tcp->regions, link->mine, link->tcp->conf.link_bytes, &at, &word);
+    if (found == TT_RPUT_FOUND)
+        tt_rput_raise(word, f->signal_op, f->signal_value);
+    return found != TT_RPUT_BROKEN;
 }
 
 /* ---- the window ---- */
@@ -101,14 +73,13 @@ static bool serve_get(struct tt_tcp_link *link, const struct tt_frame *f)
 {
     struct tt_frame answer = { .kind = TT_FRAME_GOT, .token = f->token };
     uint8_t *mem = NULL;
-    const enum find_target found =
-        find_target(link, f->region, f->generation, f->offset, f->bytes, &mem, NULL);
+    const enum tt_rput_found found = find_target(link, f, &mem, NULL);
 
-    if (found == REACH_OK)
+    if (found == TT_RPUT_FOUND)
         answer.bytes = f->bytes;
     else
         answer.flags = TT_FRAME_GONE;
-    return found != REACH_BROKEN && tt_tcp_reply(link, &answer, mem, answer.bytes);
+    return found != TT_RPUT_BROKEN && tt_tcp_reply(link, &answer, mem, answer.bytes);
 }
 
 /* Serves a get, at once or when the messages that it must observe have arrived. Gets arrive in
@@ -189,11 +160,10 @@ static void target_clear(struct tt_tcp_lane *lane)
 
 static bool begin_put(struct tt_tcp_lane *lane, const struct tt_frame *f)
 {
-    const enum find_target found = find_target(lane->link, f->region, f->generation, f->offset,
-                                               f->bytes, &lane->target, &lane->region);
+    const enum tt_rput_found found = find_target(lane->link, f, &lane->target, &lane->region);
 
-    lane->dropped = found != REACH_OK;
-    return found != REACH_BROKEN;
+    lane->dropped = found != TT_RPUT_FOUND;
+    return found != TT_RPUT_BROKEN;
 }
 
 /* Returns the request of a response frame, or NULL. */
@@ -204,6 +174,28 @@ static struct tt_tcp_request *request_of_frame(struct tt_tcp_link *link, const s
     if (!q->busy || q->token != f->token || q->kind != f->kind)
         return NULL;
     return q;
+}
+
+/* Processes an acknowledgement of all messages before the number with these 24 bits. Returns false
+ * if it is invalid. */
+static bool acknowledged(struct tt_tcp_link *link, uint32_t prefix)
+{
+    const int32_t more = tt_dqplb_ahead(link->acked, prefix);
+
+    if (more < 0 || (uint32_t)more > link->next_number - link->acked)
+        return false;
+    link->acked += (uint32_t)more;
+    if (link->fence <= link->acked)
+        link->fenced = false;
+    while (link->remote_head != link->remote_tail) {
+        const struct tt_tcp_remote *r = &link->remotes[link->remote_head % TT_TCP_REMOTES];
+
+        if (r->number >= link->acked)
+            break;
+        link->remote_head++;
+        tt_tcp_complete(link, TT_DONE_REMOTE, r->cookie, TUTTI_OK);
+    }
+    return true;
 }
 
 static void request_end(struct tt_tcp_link *link, struct tt_tcp_request *q, tutti_status status)
@@ -219,12 +211,13 @@ static bool serve_atomic(const struct tt_tcp_lane *lane, const struct tt_frame *
     struct tt_tcp_link *link = lane->link;
     struct tt_frame answer = { .kind = TT_FRAME_OLD, .token = f->token }, silent = *f;
     uint64_t *word;
-    const enum find_target found =
-        find_signal_word(link, f->region, f->generation, f->offset, &word);
+    const struct tt_rput_target at = { f->region, f->generation, f->offset, 0 };
+    const enum tt_rput_found found =
+        tt_rput_find_word(&link->tcp->regions, link->mine, link->tcp->conf.link_bytes, &at, &word);
 
-    if (found == REACH_BROKEN)
+    if (found == TT_RPUT_BROKEN)
         return false;
-    if (found == REACH_OK) {
+    if (found == TT_RPUT_FOUND) {
         answer.bytes = __atomic_fetch_add(word, f->bytes, __ATOMIC_ACQ_REL);
     } else {
         answer.flags = TT_FRAME_GONE;
@@ -285,7 +278,7 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     case TT_FRAME_VOID:
         return message_landed(lane, f);
     case TT_FRAME_ACK:
-        return tt_tcp_acknowledged(lane->link, f->word);
+        return acknowledged(lane->link, f->word);
     case TT_FRAME_GET:
         return take_get(lane->link, f);
     case TT_FRAME_ATOMIC:
@@ -335,7 +328,8 @@ static bool put_is_word(const struct tt_frame *f)
     return f->kind == TT_FRAME_PUT && f->bytes <= WORD_BYTES;
 }
 
-void tt_tcp_drop_parsed(struct tt_tcp_lane *lane)
+/* Removes parsed bytes from the lane's buffer. */
+static void drop_parsed(struct tt_tcp_lane *lane)
 {
     memmove(lane->buffer, lane->buffer + lane->at, lane->have - lane->at);
     lane->have -= lane->at;
@@ -365,9 +359,106 @@ static bool parse_buffer(struct tt_tcp_lane *lane)
     }
     if (lane->peeks)
         return true;            /* the buffer must match the socket */
-    tt_tcp_drop_parsed(lane);
+    drop_parsed(lane);
     return true;
 }
+
+/* ---- short messages ---- */
+
+/* Short messages, several of which arrive before this end sends, are read by MSG_PEEK and removed
+ * from the socket later.
+ *
+ * If a read empties the socket, and two short segments have arrived since this end last sent, the
+ * kernel acknowledges them before the read returns. It sends a packet, which on loopback the other
+ * end processes on the reader's CPU. The second of two messages then takes nearly twice as long as
+ * the first. While a byte remains in the socket, the acknowledgement waits for data of ours or for
+ * its timer. The data is removed when several peeks have found nothing new, or before the sender
+ * has to wait for the acknowledgement.
+ *
+ * A process that exits with unread data resets its connections, and the other end's kernel may then
+ * lose its last messages. Therefore no data remains unread on connections that leave the machine,
+ * nor while data of ours is in this kernel.
+ *
+ * While a lane peeks, its buffer holds the start of the socket's data, parsed or not: the next
+ * read, of either kind, returns it again. */
+
+bool tt_tcp_peeked_take(struct tt_tcp_lane *lane)
+{
+    ssize_t taken = lane->have;
+
+    if (!lane->peeks)
+        return true;
+    if (lane->have)
+        /* known to be available; with MSG_TRUNC nothing is copied */
+        taken = recv(lane->fd, lane->buffer, lane->have, MSG_TRUNC | MSG_DONTWAIT);
+    if (taken != (ssize_t)lane->have) {
+        errno = taken >= 0 || errno == EAGAIN ? EPROTO : errno;     /* these bytes were available
+                                                                       before */
+        return false;
+    }
+    lane->peeks = false;
+    drop_parsed(lane);
+    return true;
+}
+
+/* Returns whether the other end's kernel has all that this end has sent; a few bytes always fit
+ * there. */
+static bool sent_is_delivered(struct tt_tcp_lane *lane)
+{
+    int pending = 0;
+
+    if (lane->sent_bytes > TT_TCP_BRIEF_BYTES &&
+        (ioctl(lane->fd, SIOCOUTQ, &pending) != 0 || pending > 0))
+        return false;
+    if (lane->sent_bytes > TT_TCP_BRIEF_BYTES)
+        lane->sent_bytes = 0;
+    return true;
+}
+
+/* Returns whether the next read shall leave its data in the socket. */
+static bool should_peek(struct tt_tcp_lane *lane)
+{
+    return !lane->bye && lane->unanswered_reads > 0 && lane->unanswered_reads < UNANSWERED_MAX &&
+           lane->empty_peeks < VAIN_MAX && !lane->last_read_long &&
+           (lane->peeks || lane->have == 0) && lane->link->tcp->nactive <= TT_TCP_FEW_LANES &&
+           !lane->link->tcp->wire.crowded && !lane->paced && sent_is_delivered(lane);
+}
+
+/* Like recv, for a read between frames, appended to the buffer; `have` does not include it yet.
+ * *room: capacity of the read. */
+static ssize_t read_between(struct tt_tcp_lane *lane, size_t *room)
+{
+    uint32_t again, most;
+    bool peek;
+    ssize_t n;
+
+    if (lane->at > KEPT_BYTES && !tt_tcp_peeked_take(lane))
+        return -1;
+    peek = should_peek(lane);
+    again = lane->peeks ? lane->have : 0;
+    /* of which `again` were read before */
+    most =
+        again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;
+    n = recv(lane->fd, lane->buffer + lane->have - again, most,
+             MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
+    *room = most - again;
+    if (n < 0 || (n == 0 && again == 0))
+        return n;
+    lane->peeks = peek;
+    if (n <= (ssize_t)again) {
+        lane->empty_peeks += peek;
+        if (!peek)
+            drop_parsed(lane);
+        errno = n < (ssize_t)again ? EPROTO : EAGAIN;
+        return -1;
+    }
+    lane->empty_peeks = 0;
+    lane->unanswered_reads += lane->unanswered_reads < UNANSWERED_MAX;
+    lane->last_read_long = n > (ssize_t)TT_TCP_BRIEF_BYTES;
+    return n - again;
+}
+
+/* ---- lanes ---- */
 
 /* Reads once. *room is the capacity of the read. */
 static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
@@ -378,7 +469,7 @@ static ssize_t read_lane(struct tt_tcp_lane *lane, size_t *room)
     if (lane->stream)
         return tt_tcp_secure_read(lane, room);
     if (lane->left == 0)
-        return tt_tcp_read_between(lane, room);
+        return read_between(lane, room);
     if (!tt_tcp_peeked_take(lane))
         return -1;
     iov[0] = (struct iovec){ .iov_base = lane->target, .iov_len = lane->left };
@@ -453,16 +544,16 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
 
 /* Returns whether mem[bytes] is being deregistered: it overlaps r, which is out of the table, and
  * no other region covers it. */
-static bool is_being_deregistered(const struct tt_tcp *t, const struct tt_tcp_region *r,
+static bool is_being_deregistered(const struct tt_tcp *t, const struct tt_rput_region *r,
                                   const uint8_t *mem, uint64_t bytes)
 {
     const uintptr_t begin = (uintptr_t)r->public.mem, end = begin + r->public.bytes,
                     at = (uintptr_t)mem;
 
-    return at < end && at + bytes > begin && !tt_tcp_region_covers(t, mem, bytes);
+    return at < end && at + bytes > begin && !tt_rput_covers(&t->regions, mem, bytes);
 }
 
-void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_tcp_region *r)
+void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_rput_region *r)
 {
     for (uint32_t i = 0; i < t->nactive; i++) {
         struct tt_tcp_lane *lane = t->active[i];

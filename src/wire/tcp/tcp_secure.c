@@ -67,10 +67,3 @@ void tt_tcp_secure_more(struct tt_tcp_lane *lane, bool more)
     lane->more = more;
     lane->link->tcp->nmore += more ? 1 : -1u;
 }
-
-void tt_tcp_secure_receive(struct tt_tcp *t)
-{
-    for (uint32_t i = t->nactive; i-- > 0;)
-        if (i < t->nactive && t->active[i]->more)   /* losing a link changes the list */
-            tt_tcp_lane_receive(t->active[i]);
-}

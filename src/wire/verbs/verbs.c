@@ -5,138 +5,121 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "secure/secure.h"
-#include "wire/tcp/tcp_frame.h"
 #include "wire/wires.h"
-
-#define TCP_LINK_BYTES 4096
-_Static_assert(sizeof(struct tt_verbs_mailbox) <= TCP_LINK_BYTES, "the mailbox fits");
 
 #define LOOK_NS (50 * TT_MS)
 /* polls between polls of the inner tcp wire, which reports only ends and new incarnations */
 #define LOOK_EVERY 1024
 
+/* ---- memory ---- */
+
+/* Regions that share r's registration continue with another one of their memory, or without one if
+ * there is none. */
+static void region_unshare(struct tt_verbs *v, const struct tt_rput_region *r)
+{
+    struct tt_rput_region *other;
+    uint32_t at = 0;
+
+    tt_registry_revoke(r->pin);
+    v->base.regions.last_source = NULL;
+    while ((other = tt_rput_region_next(&v->base.regions, &at))) {
+        struct tt_reg *shared = r->pin;
+
+        if (other->pin != shared)
+            continue;
+        if (tt_rput_region_pin(other))
+            tt_log(TT_LOG_WARN, "verbs: cannot register the source of a transfer again: links that "
+                                "still send from this memory will fail");
+        tt_registry_put(v->base.regions.domain, shared, false);
+    }
+}
+
+/* Queue pairs that read it are stopped first. If peers may still write, its registration ends:
+ * writes in flight then fail and break their queue pairs, and the sender makes them void. */
+static void verbs_region_withdraw(struct tt_rput_region *r)
+{
+    struct tt_verbs *v = tt_verbs_of(r->public.wire);
+    const struct tt_verbs_mrs *mrs = r->handle;
+
+    if (r->pin && r->exposed && !r->public.settled)
+        region_unshare(v, r);
+    for (uint32_t i = mrs ? v->base.nactive : 0; i-- > 0;)
+        for (uint32_t k = 0; k < TT_RPUT_STREAMS; k++)
+            tt_verbs_source_gone(&tt_verbs_link_at(v, i)->streams[k], mrs->rail[0]->lkey);
+    if (v->any_broken)
+        tt_verbs_links_break(v);
+}
+
+/* ---- open and close ---- */
+
 static void verbs_close(struct tt_wire *w)
 {
     struct tt_verbs *v = tt_verbs_of(w);
 
-    if (v->nactive > 0)
-        tt_verbs_links_linger(v);
-    if (v->tcp)
-        v->tcp->ops->close(v->tcp);     /* sends BYE, so everything sent arrives */
-    v->tcp = NULL;
-    tt_verbs_links_close(v);
-    tt_verbs_regions_close(v);
-    if (v->epoll_fd >= 0)
-        close(v->epoll_fd);
-    if (v->timer_fd >= 0)
-        close(v->timer_fd);
+    tt_rput_close_tcp(&v->base);
+    tt_rput_links_free(&v->base);
+    tt_rput_close(&v->base);
     for (uint32_t i = 0; i < v->nrails; i++)
         tt_verbs_rail_close(&v->rail[i]);
     free(v);
 }
 
-/* Opens the inner tcp wire, which listens at its own port. */
-static tutti_status open_inner_tcp(struct tt_verbs *v)
+static tutti_status rails_watch(struct tt_verbs *v)
 {
-    struct tt_wire_conf conf = v->conf;
-
-    conf.link_bytes = TCP_LINK_BYTES;
-    conf.lanes = 1;
-    return tt_wire_tcp.open(&v->tcp, &conf);
-}
-
-static bool verbs_watch(struct tt_verbs *v, int fd)
-{
-    struct epoll_event ev = { .events = EPOLLIN };
-
-    return epoll_ctl(v->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
-}
-
-/* Creates the epoll set of a sleeper; the tcp wire's descriptor is added when it is first armed. */
-static tutti_status verbs_open_epoll(struct tt_verbs *v)
-{
-    bool good;
-
-    v->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    v->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    good = v->epoll_fd >= 0 && v->timer_fd >= 0 && verbs_watch(v, v->timer_fd);
-    for (uint32_t i = 0; i < v->nrails && good; i++)
-        good =
-            verbs_watch(v, v->rail[i].channel->fd) && verbs_watch(v, v->rail[i].context->async_fd);
-    return good
-               ? TUTTI_OK
-               : tt_fail_call(errno, "verbs", v->epoll_fd < 0 ? "epoll_create1" : "timerfd_create");
+    for (uint32_t i = 0; i < v->nrails; i++)
+        if (!tt_rput_watch(&v->base, v->rail[i].channel->fd) ||
+            !tt_rput_watch(&v->base, v->rail[i].context->async_fd))
+            return tt_fail_call(errno, "verbs", "epoll_ctl");
+    return TUTTI_OK;
 }
 
 static tutti_status verbs_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
     struct tt_verbs *v;
-    tutti_status st;
+    tutti_status st = tt_rput_check("verbs", "RDMA devices", conf);
 
-    if (!tt_secure_is_plain(conf->secure))
-        return tt_fail_again(TUTTI_ERR_UNSUPPORTED, "verbs: not usable with secured connections: "
-                                                    "RDMA devices do not encrypt data");
-    if (conf->outside && (conf->outside->family || conf->outside->port_first))
-        return tt_fail_again(TUTTI_ERR_UNSUPPORTED,
-                             "verbs: not usable with forwarded or "
-                             "configured ports: RDMA devices cannot use them");
-    if (conf->outside && conf->outside->near)
-        return tt_fail_again(
-            TUTTI_ERR_UNSUPPORTED,
-            "verbs: not usable: without access control, connections are limited to this host "
-            "(conf.insecure or TUTTI_SECURITY=plain allows unencrypted connections to other "
-            "hosts)");
+    if (st)
+        return st;
     v = calloc(1, sizeof *v);
     if (!v)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for the transport");
-    v->conf = *conf;
-    v->limits = conf->lane_limits ? *conf->lane_limits : tt_lane_limits_default;
-    v->wire.ops = &tt_wire_verbs;
-    v->wire.caps = TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_ANYMEM | TT_WIRE_CAP_PINS | TT_WIRE_CAP_DEVICE;
-    v->epoll_fd = v->timer_fd = -1;
-    v->news_end = &v->news;
+    tt_rput_init(&v->base, &tt_wire_verbs, &tt_verbs_link_ops, conf);
+    v->base.wire.caps |= TT_WIRE_CAP_PINS | TT_WIRE_CAP_DEVICE;
+    v->base.mine_bytes = tt_verbs_mine_bytes(v);
+    v->base.local_bytes = tt_verbs_local_bytes();
     v->noted_end = &v->noted;
+    v->base.regions.withdraw = verbs_region_withdraw;
     st = tt_verbs_rails_open(v->rail, &v->nrails, conf->rdma_devices, conf->rdma_gid);
     if (!st)
         st = tt_verbs_regions_open(v);
     if (!st)
-        st = open_inner_tcp(v);
+        st = tt_rput_open(&v->base);
     if (!st)
-        st = verbs_open_epoll(v);
+        st = rails_watch(v);
     if (st) {
-        verbs_close(&v->wire);
+        verbs_close(&v->base.wire);
         return st;
     }
-    *out = &v->wire;
+    *out = &v->base.wire;
     return TUTTI_OK;
 }
 
-/* The address of the tcp wire, with as many endpoints as fit, best first, and the device's
- * network. */
+/* The address of the tcp wire and the device's network. */
 static tutti_status verbs_address(struct tt_wire *w, struct tt_blob *out)
 {
     const struct tt_verbs *v = tt_verbs_of(w);
     struct tt_verbs_address a = { .infiniband = v->rail[0].infiniband };
-    struct tt_tcp_address tcp;
-    tutti_status st = v->tcp->ops->address(v->tcp, &a.tcp);
+    const tutti_status st =
+        tt_rput_address(&v->base, TT_BLOB_BYTES - TT_VERBS_ADDRESS_HEAD_BYTES, &a.tcp);
 
     if (st)
         return st;
-    while (a.tcp.bytes > TT_BLOB_BYTES - TT_VERBS_ADDRESS_HEAD_BYTES) {
-        tt_assert(tt_tcp_address_read(&tcp, &a.tcp) && tcp.count > 1);
-        tcp.count--;
-        if (tcp.rails > tcp.count)
-            tcp.rails = tcp.count;
-        tt_tcp_address_write(&tcp, &a.tcp);
-    }
     if (v->rail[0].infiniband)
         a.subnet = v->rail[0].gid.global.subnet_prefix;
     tt_verbs_address_write(&a, out);
@@ -145,66 +128,15 @@ static tutti_status verbs_address(struct tt_wire *w, struct tt_blob *out)
 
 /* ---- progress ---- */
 
-void tt_verbs_note(struct tt_verbs_stream *s)
-{
-    struct tt_verbs *v = s->link->verbs;
-
-    if (s->noted)
-        return;
-    s->noted = true;
-    s->next_noted = NULL;
-    *v->noted_end = s;
-    v->noted_end = &s->next_noted;
-}
-
-static struct tt_done verbs_link_done(struct tt_verbs_link *link, uint8_t kind)
-{
-    struct tt_done done = { .kind = kind, .peer = link->peer, .status = link->status };
-
-    if (kind == TT_DONE_LINK_UP) {
-        done.status = TUTTI_OK;
-        done.link.mine = link->mine;
-        done.link.theirs =
-            (struct tt_rkey){ .wire = &link->verbs->wire,
-                              .peer = link->peer,
-                              .bytes = link->theirs.link_bytes,
-                              .handle = { link->theirs.link_address, 0, 0,
-                                          link->theirs.rkey[0] | (uint64_t)link->theirs.rkey[1]
-                                                                     << 32 } };
-        done.link.anymem = true;
-        done.link.round_trip_ns = link->tcp.round_trip_ns;
-    }
-    return done;
-}
-
-/* Reports completed messages of a stream. Returns the number of entries; retires messages that need
- * no further report. */
+/* Reports completed messages of a stream. Returns the number of entries. */
 static int stream_report(struct tt_verbs_stream *s, struct tt_done *done, int max)
 {
-    int n = 0;
+    const uint64_t before = s->q.reported;
+    const int n = tt_rput_queue_report(&s->q, done, max);
 
-    for (; s->reported < s->done; s->reported++) {
-        const struct tt_verbs_out *m = tt_verbs_out_of(s, s->reported);
-
-        if (m->report_local && n == max)
-            return n;
-        if (m->report_local)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_LOCAL,
-                                          .peer = s->link->peer,
-                                          .cookie = m->cookie };
-        if (m->bounce_end)
-            s->bounce_head = m->bounce_end;
-    }
-    for (; s->retired < s->acked; s->retired++) {
-        const struct tt_verbs_out *m = tt_verbs_out_of(s, s->retired);
-
-        if (m->report_remote && n == max)
-            return n;
-        if (m->report_remote)
-            done[n++] = (struct tt_done){ .kind = TT_DONE_REMOTE,
-                                          .peer = s->link->peer,
-                                          .cookie = m->cookie };
-    }
+    for (uint64_t i = before; i < s->q.reported; i++)
+        if (tt_verbs_out_of(s, i)->bounce_end)
+            s->bounce_head = tt_verbs_out_of(s, i)->bounce_end;
     return n;
 }
 
@@ -216,40 +148,16 @@ static int streams_report(struct tt_verbs *v, struct tt_done *done, int max)
     while (v->noted) {
         struct tt_verbs_stream *s = v->noted;
 
-        if (s->link->state != TT_VERBS_LOST) {
+        if (s->link->base.state != TT_RPUT_LOST) {
             n += stream_report(s, done + n, max - n);
             tt_verbs_stream_pump(s);
-            if (s->reported < s->done || s->retired < s->acked)
+            if (tt_rput_queue_has_reports(&s->q))
                 break;      /* done[] is full */
         }
         v->noted = s->next_noted;
         if (!v->noted)
             v->noted_end = &v->noted;
         s->noted = false;
-    }
-    return n;
-}
-
-/* Reports LINK_UP and LINK_LOST. */
-static int verbs_news_report(struct tt_verbs *v, struct tt_done *done, int max)
-{
-    int n = 0;
-
-    while (n < max && v->news) {
-        struct tt_verbs_link *link = v->news;
-
-        if (link->report_up) {
-            link->report_up = false;
-            done[n++] = verbs_link_done(link, TT_DONE_LINK_UP);
-        } else {
-            link->report_lost = false;
-            done[n++] = verbs_link_done(link, TT_DONE_LINK_LOST);
-        }
-        if (link->report_up || link->report_lost)
-            continue;
-        v->news = link->next_reported;
-        if (!v->news)
-            v->news_end = &v->news;
     }
     return n;
 }
@@ -264,9 +172,9 @@ static void disarm(struct tt_verbs *v)
     for (uint32_t i = 0; i < v->nrails; i++)
         while (ibv_get_cq_event(v->rail[i].channel, &cq, &context) == 0)
             ibv_ack_cq_events(cq, 1);
-    if (read(v->timer_fd, &times, sizeof times) < 0 && errno != EAGAIN)
+    if (read(v->base.timer_fd, &times, sizeof times) < 0 && errno != EAGAIN)
         tt_log(TT_LOG_WARN, "verbs: cannot read the timer: %s", strerror(errno));
-    v->armed = false;
+    v->base.armed = false;
 }
 
 static int verbs_poll(struct tt_wire *w, struct tt_done *done, int max)
@@ -275,44 +183,39 @@ static int verbs_poll(struct tt_wire *w, struct tt_done *done, int max)
     int n;
 
     tt_verbs_collect(v);
-    if (v->armed || v->mending || v->nactive == 0 || ++v->tick % LOOK_EVERY == 0) {
-        if (v->armed)
+    if (v->base.armed || v->base.mending || v->base.nactive == 0 ||
+        ++v->base.tick % LOOK_EVERY == 0) {
+        if (v->base.armed)
             disarm(v);
         tt_verbs_links_step(v);
     }
     if (v->any_broken)
         tt_verbs_links_break(v);
     n = streams_report(v, done, max);
-    return n + verbs_news_report(v, done + n, max - n);
+    return n + tt_rput_news_report(&v->base.news, done + n, max - n);
 }
 
 /* Sets a timer while lanes wait, so a sleeper checks them periodically. */
 static bool timer_set(struct tt_verbs *v)
 {
-    const struct itimerspec soon = { .it_value.tv_nsec = v->waiting || v->mending ? LOOK_NS : 0 };
+    const struct itimerspec soon = { .it_value.tv_nsec =
+                                         v->waiting || v->base.mending ? LOOK_NS : 0 };
 
-    return timerfd_settime(v->timer_fd, 0, &soon, NULL) == 0;
+    return timerfd_settime(v->base.timer_fd, 0, &soon, NULL) == 0;
 }
 
 static int verbs_arm(struct tt_wire *w)
 {
     struct tt_verbs *v = tt_verbs_of(w);
-    int fd;
 
-    v->armed = true;
-    if (v->news || v->noted || v->any_broken || !timer_set(v))
+    if (v->noted || v->any_broken || !timer_set(v) || tt_rput_arm(&v->base) < 0)
         return -1;
-    fd = v->tcp->ops->arm(v->tcp);
-    w->unheard = v->tcp->unheard;
-    if (fd < 0 || (!v->tcp_watched && !verbs_watch(v, fd)))
-        return -1;
-    v->tcp_watched = true;
     for (uint32_t i = 0; i < v->nrails; i++)
         for (struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
             if (ibv_req_notify_cq(g->send_cq, 0) != 0 || ibv_req_notify_cq(g->recv_cq, 0) != 0)
                 return -1;
     /* Completions before the request cause no event. */
-    return tt_verbs_collect(v) > 0 ? -1 : v->epoll_fd;
+    return tt_verbs_collect(v) > 0 ? -1 : v->base.epoll_fd;
 }
 
 /* Excludes memory of devices and their libraries. */
@@ -321,12 +224,13 @@ static void verbs_memory(const struct tt_wire *w, tutti_memory *m)
     const struct tt_verbs *v = (const struct tt_verbs *)w;
     tutti_memory_part own = { .purpose = "verbs: transport",
                               .shared = 1,
-                              .fixed_bytes = sizeof *v + v->nregions * sizeof *v->regions };
+                              .fixed_bytes = sizeof *v + tt_rput_regions_bytes(&v->base.regions) };
 
-    for (uint32_t i = 1; i < v->nregions; i++)
-        own.fixed_bytes += v->regions[i] ? sizeof *v->regions[i] : 0;
+    for (uint32_t i = 0; i < v->nrails; i++)
+        for (const struct tt_verbs_group *g = v->rail[i].groups; g; g = g->next)
+            own.peer_bytes += sizeof *g;
     tt_memory_add(m, &own);
-    tt_verbs_links_memory(v, m);
+    tt_rput_links_memory(&v->base, m);
 }
 
 const struct tt_wire_ops tt_wire_verbs = {
@@ -338,12 +242,13 @@ const struct tt_wire_ops tt_wire_verbs = {
     .close = verbs_close,
     .address = verbs_address,
     .connect = tt_verbs_connect,
-    .reg = tt_verbs_reg,
-    .source = tt_verbs_source,
-    .dereg = tt_verbs_dereg,
+    .reg = tt_rput_wire_reg,
+    .source = tt_rput_wire_source,
+    .dereg = tt_rput_dereg,
     .import = tt_verbs_import,
     .post = tt_verbs_post,
     .poll = verbs_poll,
     .arm = verbs_arm,
     .memory = verbs_memory,
+    .lanes = tt_rput_lanes,
 };

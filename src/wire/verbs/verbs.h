@@ -3,11 +3,11 @@
  *  verbs.c         the wire: open, poll, sleep, the table of operations
  *  verbs_device.c  selection of devices, ports and GIDs
  *  verbs_choice.c  settings of the user (pure)
- *  verbs_queue.c   shared queues, and queue pairs
+ *  verbs_queue.c   shared queues and their receives, and queue pairs
  *  verbs_link.c    links: set-up and teardown
  *  verbs_lane.c    lanes: set-up, failure and recovery
  *  verbs_send.c    descriptors to work requests, and their completions
- *  verbs_recv.c    immediates to signals, acknowledgements, receives
+ *  verbs_recv.c    completions; immediates to signals and acknowledgements
  *  verbs_region.c  registered memory
  *  verbs_frame.c   the formats (pure)
  *
@@ -37,10 +37,10 @@
 
 #include <infiniband/verbs.h>
 
-#include "base/sparse.h"
 #include "trace/trace.h"
 #include "wire/dqplb.h"
-#include "wire/registry.h"
+#include "wire/rput/rput.h"
+#include "wire/rput/rput_queue.h"
 #include "wire/verbs/verbs_choice.h"
 #include "wire/verbs/verbs_frame.h"
 #include "wire/wire.h"
@@ -67,24 +67,11 @@ struct tt_verbs;
 struct tt_verbs_link;
 struct tt_verbs_stream;
 
-enum { TT_VERBS_CONTROL, TT_VERBS_DATA };
-
 /* ---- memory ---- */
 
-/* A registration with the devices of all rails. */
+/* A registration with the devices of all rails: the handle of a region. */
 struct tt_verbs_mrs {
     struct ibv_mr *rail[TT_VERBS_RAILS];    /* NULL: no such rail */
-};
-
-struct tt_verbs_region {
-    struct tt_region public;
-    struct tt_verbs_mrs *mrs;       /* NULL: no bytes */
-    struct tt_reg *pin;             /* registration whose handle is mrs; NULL: the region owns
-                                       mrs */
-    uint32_t id, generation;
-    bool owned;                     /* the wire has allocated the memory */
-    bool exposed;                   /* peers may have its key */
-    bool device;                    /* memory of another device: the CPU must not access it */
 };
 
 /* ---- lanes ---- */
@@ -111,9 +98,7 @@ struct tt_verbs_lane {
     uint32_t number, index;         /* number: index in the link; index: in the stream */
     uint32_t rail;
     enum tt_verbs_lane_state state;
-    uint32_t incarnation;           /* of the lane, from 1; equal at both ends when it is up */
-    bool hello_received;                     /* the peer's hello of this incarnation has arrived */
-    bool hello_pending, ready_pending;    /* to send as soon as the tcp wire has space */
+    struct tt_rput_session session;
     bool broken;                    /* is taken down in the next poll */
     uint32_t setbacks;              /* number of its own failures since it last sent */
     uint32_t walks;                 /* number of changes to a rail that was down, since it was
@@ -130,7 +115,7 @@ struct tt_verbs_lane {
     uint32_t unwatched;             /* unsignaled work requests since the last signaled one */
     uint64_t culprit;               /* the message that broke the queue pair, or
                                        TT_VERBS_NO_MESSAGE */
-    uint64_t segments, bytes;       /* totals, for statistics */
+    struct tt_wire_posts posts;     /* segments, and bytes of their payload */
 };
 
 /* Linked work requests for one lane, to post with one doorbell. */
@@ -144,22 +129,15 @@ struct tt_verbs_chain {
 /* ---- streams ---- */
 
 struct tt_verbs_out {
-    const uint8_t *data;            /* data to write by RDMA; NULL: none */
-    uint64_t bytes;                 /* of the data; kept if the message becomes void, since
-                                       segments depend on it */
+    struct tt_rput_out base;        /* data: to write by RDMA. bytes: kept if the message becomes
+                                       void, since segments depend on it */
     uint64_t target;                /* remote address */
     uint32_t lkey[TT_VERBS_RAILS], rkey[TT_VERBS_RAILS];
-    uint64_t cookie;
     uint64_t end;                   /* of a sent message: number of the segment after its last */
     uint64_t bounce_end;            /* the bounce ring is free up to here once it is sent; 0: not
                                        in the ring */
-    uint32_t slot_bytes;            /* of the record and its payload, in the stream's staging
-                                       slot */
-    bool report_local, report_remote;
     bool watched;                   /* the message's work requests are signaled */
     bool direct;                    /* the CPU must not access its bytes */
-    uint8_t lane;                   /* as in tt_desc */
-    bool few_lanes;                 /* `lane` is a limit */
 };
 
 struct tt_verbs_stream {
@@ -171,12 +149,10 @@ struct tt_verbs_stream {
     bool noted;                     /* is in tt_verbs.noted: it may have completions to report,
                                        or may continue */
 
-    /* ---- send side ----
-     * Message numbers: retired <= reported <= done <= sent <= tail. */
-    struct tt_verbs_out *out;       /* [TT_VERBS_DEPTH] */
-    uint64_t retired, reported, done, sent, tail;
-    uint64_t acked;                 /* the receiver has applied all messages before it */
-    uint64_t acked_segments;        /* and all segments before it */
+    /* ---- send side ---- */
+    struct tt_rput_queue q;         /* of struct tt_verbs_out [TT_VERBS_DEPTH]; done <= sent */
+    uint64_t sent;
+    uint64_t acked_segments;        /* the receiver has applied all segments before it */
     struct tt_dqplb_sender sender;
     struct tt_dqplb_segment *segments;  /* [TT_VERBS_WINDOW], of the sender */
     uint32_t watch_every;           /* at least one of this number of work requests of a lane is
@@ -197,34 +173,20 @@ struct tt_verbs_stream {
 
 /* ---- links ---- */
 
-enum tt_verbs_state {
-    TT_VERBS_HANDSHAKE,              /* not usable at both ends yet */
-    TT_VERBS_UP,
-    TT_VERBS_LOST
-};
-
 struct tt_verbs_link {
+    struct tt_rput_link base;       /* mine: the link region, then the streams' rings; local:
+                                       staging and bounce buffers of the streams */
     struct tt_verbs *verbs;
     struct tt_verbs_group *group[TT_VERBS_RAILS];   /* NULL: not in a group */
-    uint32_t peer;
-    enum tt_verbs_state state;
-    bool link_hello_pending, refusal_pending;   /* to send as soon as the tcp wire has space */
-    bool link_hello_received;                   /* the peer's link hello has arrived: nrails,
-                                                   nlanes and theirs are valid, and the lanes
-                                                   exist */
+    struct tt_rput_session session; /* of the link hello: a single incarnation. Once it is received,
+                                       nrails, nlanes and theirs are valid, and the lanes exist */
     uint32_t nrails;                /* number that both ends have */
     uint32_t nlanes;
     struct tt_verbs_link_hello theirs;
     uint64_t portless_ns;           /* time since when none of our rails is up; 0: one is up */
-    tutti_status status;            /* cause of the loss, also if it is lost in the next poll */
-    bool report_up, report_lost;
-    struct tt_verbs_link *next_reported;
 
-    struct tt_link tcp;             /* link of the inner wire */
-    void *mine;                     /* link region, then the streams' rings */
-    uint8_t *local;                 /* staging and bounce buffers of the streams */
     struct ibv_mr *mine_mr[TT_VERBS_RAILS], *local_mr[TT_VERBS_RAILS];
-    struct tt_verbs_stream streams[TT_VERBS_STREAMS];
+    struct tt_verbs_stream streams[TT_RPUT_STREAMS];
     struct tt_verbs_lane *lanes;    /* [nlanes]: control's, then data's */
 };
 
@@ -261,35 +223,17 @@ struct tt_verbs_rail {
 };
 
 struct tt_verbs {
-    struct tt_wire wire;
-    struct tt_wire_conf conf;
-    struct tt_wire *tcp;            /* the inner wire */
-    struct tt_lane_limits limits;
+    struct tt_rput base;            /* mending: also if a lane is coming up */
     struct tt_verbs_rail rail[TT_VERBS_RAILS];
     uint32_t nrails;
-    int epoll_fd, timer_fd;
-    bool armed, tcp_watched;
-    uint32_t tick;
-    bool mending;                   /* a lane or link is coming up: poll often */
     bool waiting;                   /* a lane waits for a port or for its retry time: poll
                                        periodically */
-
-    struct tt_sparse links;         /* struct tt_verbs_link, by rank */
-    struct tt_verbs_link **active;  /* [nactive], links that are not lost */
-    uint32_t nactive, active_depth;
-    struct tt_verbs_link *news, **news_end;
     struct tt_verbs_stream *noted, **noted_end;
     struct tt_verbs_chain chain[TT_VERBS_DATA_LANES];   /* indexed by the lane's index in the
                                                            stream that currently sends; too large
                                                            for a stack */
     struct tt_verbs_lane *lanes[TT_VERBS_RAILS][TT_VERBS_BUCKETS];  /* by queue pair number */
     bool any_broken;
-
-    struct tt_verbs_region **regions;   /* [nregions], by id; the first is never used: 0 is the
-                                           link region */
-    uint32_t nregions, next_generation;
-    struct tt_verbs_region *last_source;
-    struct tt_domain *domain;       /* of the registry, for the caller's memory */
 };
 
 static inline struct tt_verbs *tt_verbs_of(struct tt_wire *w)
@@ -297,19 +241,20 @@ static inline struct tt_verbs *tt_verbs_of(struct tt_wire *w)
     return (struct tt_verbs *)w;
 }
 
+static inline struct tt_verbs_link *tt_verbs_link_at(const struct tt_verbs *v, uint32_t i)
+{
+    return (struct tt_verbs_link *)v->base.active[i];
+}
+
 static inline struct tt_verbs_out *tt_verbs_out_of(struct tt_verbs_stream *s, uint64_t message)
 {
-    return &s->out[message % TT_VERBS_DEPTH];
+    return &((struct tt_verbs_out *)s->q.out)[message % TT_VERBS_DEPTH];
 }
 
 static inline uint8_t *tt_verbs_staging(struct tt_verbs_stream *s, uint64_t message)
 {
     return s->staging + message % TT_VERBS_DEPTH * TT_VERBS_SLOT_BYTES;
 }
-
-/* ---- verbs.c ---- */
-/* Marks the stream for a later part of poll. */
-void tt_verbs_note(struct tt_verbs_stream *s);
 
 /* ---- verbs_device.c ---- */
 /* Opens ports of the devices that the rule allows (in the syntax of `interfaces`), or without a
@@ -328,6 +273,8 @@ bool tt_verbs_rail_events(struct tt_verbs_rail *rail, bool *doubtful);
 tutti_status tt_verbs_group_join(struct tt_verbs_link *link, uint32_t rail);
 void tt_verbs_groups_leave(struct tt_verbs_link *link);
 void tt_verbs_groups_close(struct tt_verbs_rail *rail);
+/* Posts the missing receives of the group. Returns false if the device does not accept all. */
+bool tt_verbs_receives(struct tt_verbs_group *g);
 /* Creates a queue pair for the lane on its rail, which cannot send or receive yet. */
 tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane);
 /* Connects it to the peer's queue pair. */
@@ -335,50 +282,27 @@ tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_ver
 /* Stops the queue pair: it does not access memory any more, and posted work requests complete with
  * errors. */
 void tt_verbs_qp_stop(struct tt_verbs_lane *lane);
-/* Frees it after everything it received has been processed. */
-void tt_verbs_qp_destroy(struct tt_verbs_lane *lane);
 
 /* ---- verbs_link.c ---- */
-/* Contents of the inner wire's link region: the mailbox, written by the peer. */
-struct tt_verbs_mailbox {
-    uint64_t link_hello_received;       /* 1: the link hello is complete */
-    uint64_t refusal;       /* 1: the peer gives the link up */
-    uint64_t hello[TT_VERBS_LANES];     /* newest incarnation of the lane whose hello is complete */
-    uint64_t ready[TT_VERBS_LANES];     /* newest incarnation in which the peer can receive */
-    uint8_t greeting[TT_VERBS_LINK_HELLO_BYTES];
-    /* indexed by incarnation modulo 2; older ones are not needed */
-    uint8_t hellos[TT_VERBS_LANES][2][TT_VERBS_HELLO_BYTES];
-};
-
+extern const struct tt_rput_ops tt_verbs_link_ops;
+/* Bytes of the base's mine and local. */
+size_t tt_verbs_mine_bytes(const struct tt_verbs *v);
+size_t tt_verbs_local_bytes(void);
 /* Returns the limits of nlanes lanes of one stream, by the current layout and links. */
 struct tt_dqplb_limits tt_verbs_limits(const struct tt_verbs_link *link, uint32_t nlanes);
 tutti_status tt_verbs_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
 /* Processes events of the inner wire, messages of peers received through it, and port events of
  * devices. */
 void tt_verbs_links_step(struct tt_verbs *v);
-/* One of its lanes has come up. */
-void tt_verbs_link_gained(struct tt_verbs_link *link);
-/* Ends the link permanently, and reports it by poll. Its link region remains until the wire closes.
- * why: in static storage. */
-void tt_verbs_link_lose(struct tt_verbs_link *link, tutti_status status, const char *why);
 /* Takes down the lanes that are marked broken, and loses links without a lane. */
 void tt_verbs_links_break(struct tt_verbs *v);
-/* Writes data[bytes] at `at` of the peer's mailbox, then `word` at `word_at`. Returns false if the
- * tcp wire has no space now. */
-bool tt_verbs_mailbox_write(struct tt_verbs_link *link, size_t word_at, uint64_t word, size_t at,
-                            const void *data, size_t bytes);
-/* Reads a word of our mailbox. */
-uint64_t tt_verbs_mailbox_read(const struct tt_verbs_link *link, size_t word_at);
-/* Waits up to a second until posted data has arrived. */
-void tt_verbs_links_linger(struct tt_verbs *v);
-void tt_verbs_links_close(struct tt_verbs *v);
-/* Memory of the links and the inner tcp wire. */
-void tt_verbs_links_memory(const struct tt_verbs *v, tutti_memory *m);
 
 /* ---- verbs_lane.c ---- */
 /* Creates the first queue pair of a lane, after the link hello. The lane is zero except for link,
  * stream, number and index. */
 tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane);
+/* Writes the hello of its incarnation to out[TT_VERBS_HELLO_BYTES]. */
+void tt_verbs_lane_hello(const struct tt_verbs_lane *lane, uint8_t *out);
 void tt_verbs_lane_end(struct tt_verbs_lane *lane);
 /* One step of a lane of a link that is not lost. */
 void tt_verbs_lane_step(struct tt_verbs_lane *lane);
@@ -386,10 +310,12 @@ void tt_verbs_lane_step(struct tt_verbs_lane *lane);
  * Segments in doubt are retransmitted after the peer's report; a message that broke the queue pair
  * becomes void. */
 void tt_verbs_lane_break(struct tt_verbs_lane *lane);
-/* Marks the lane as broken, for the next poll. */
-void tt_verbs_lane_mark(struct tt_verbs_lane *lane);
 
 /* ---- verbs_send.c ---- */
+/* Marks the stream for a later part of poll. */
+void tt_verbs_note(struct tt_verbs_stream *s);
+/* Marks the lane as broken, for the next poll. */
+void tt_verbs_lane_mark(struct tt_verbs_lane *lane);
 int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n);
 /* Posts the stream's messages as far as its lanes accept them, and a pending acknowledgement on the
  * control lane. */
@@ -419,32 +345,22 @@ void tt_verbs_message_void(struct tt_verbs_stream *s, uint64_t message);
 /* Processes completions of all queues, a fair share of each; returns their number. Only marks links
  * and lanes that fail. */
 uint32_t tt_verbs_collect(struct tt_verbs *v);
-/* Posts the missing receives of the group. Returns false if the device does not accept all. */
-bool tt_verbs_receives(struct tt_verbs_group *g);
+/* Frees the lane's queue pair after everything it received has been processed. */
+void tt_verbs_qp_destroy(struct tt_verbs_lane *lane);
 
 /* ---- verbs_region.c ---- */
-/* Joins the registry, which caches registrations of the caller's memory; the wire's own memory is
- * registered directly. */
+/* Fills the table of regions, except withdraw, and opens it. */
 tutti_status tt_verbs_regions_open(struct tt_verbs *v);
-tutti_status tt_verbs_reg(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
-tutti_status tt_verbs_source(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
-void tt_verbs_dereg(struct tt_region *r);
 tutti_status tt_verbs_import(struct tt_wire *w, uint32_t peer, const struct tt_blob *key,
                              struct tt_rkey *out);
 /* Registers memory with a rail's device, and deregisters it. NULL (logged) on failure. */
 struct ibv_mr *tt_verbs_pin(struct tt_verbs_rail *rail, void *mem, size_t bytes, int access);
 void tt_verbs_unpin(struct ibv_mr *mr);
-/* Returns the live region of that id and generation, or NULL. */
-struct tt_verbs_region *tt_verbs_region_find(const struct tt_verbs *v, uint32_t id,
-                                             uint32_t generation);
 /* Returns the devices' local keys for mem[bytes]. False: it is in no registered region and no link
  * region. */
 bool tt_verbs_lkey(struct tt_verbs *v, const void *mem, uint64_t bytes,
                    uint32_t lkey[TT_VERBS_RAILS]);
-/* Returns whether mem[bytes] is in a region, registered or not. */
-bool tt_verbs_is_source(const struct tt_verbs *v, const void *mem, uint64_t bytes);
 /* Returns whether that is the first device's key of a registered region that covers mem[bytes]. */
 bool tt_verbs_has_lkey(const struct tt_verbs *v, const void *mem, uint64_t bytes, uint32_t lkey);
-void tt_verbs_regions_close(struct tt_verbs *v);
 
 #endif

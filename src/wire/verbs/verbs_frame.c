@@ -1,93 +1,6 @@
 #include "wire/verbs/verbs_frame.h"
 
-#include <endian.h>
 #include <string.h>
-
-/* ---- records ----
- *
- *   0 kind  1 signal op  2 flags  3 payload  4 mark  8 region  12 generation  16 offset  24 bytes
- *  32 signal region  36 signal generation  40 signal offset  48 signal value  56 applied[2]
- *  all little-endian */
-
-#define MARK 0x52565454u    /* "TTVR" */
-#define APPLIED_AT 56
-
-void tt_verbs_record_write(const struct tt_verbs_record *r, uint8_t out[TT_VERBS_RECORD_BYTES])
-{
-    struct tt_writer w;
-
-    tt_writer_init(&w, out, TT_VERBS_RECORD_BYTES);
-    tt_write_u8(&w, r->kind);
-    tt_write_u8(&w, r->signal_op);
-    tt_write_u8(&w, r->flags);
-    tt_write_u8(&w, r->payload);
-    tt_write_u32(&w, MARK);
-    tt_write_u32(&w, r->region);
-    tt_write_u32(&w, r->generation);
-    tt_write_u64(&w, r->offset);
-    tt_write_u64(&w, r->bytes);
-    tt_write_u32(&w, r->signal_region);
-    tt_write_u32(&w, r->signal_generation);
-    tt_write_u64(&w, r->signal_offset);
-    tt_write_u64(&w, r->signal_value);
-    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
-        tt_write_u32(&w, r->applied[i]);
-}
-
-/* Checks that no range wraps around, and that signals are words. */
-static bool verbs_record_is_valid(const struct tt_verbs_record *r)
-{
-    uint64_t end;
-
-    if (r->kind != TT_VERBS_PUT && r->kind != TT_VERBS_VOID)
-        return false;
-    if (r->signal_op > TT_SIGNAL_ADD || r->flags & ~TT_VERBS_WANT_ACK)
-        return false;
-    if (r->payload > TT_VERBS_PAYLOAD_BYTES || (r->payload && r->payload != r->bytes))
-        return false;
-    if (r->signal_offset % 8 || r->signal_offset > UINT64_MAX - 8)
-        return false;
-    return !__builtin_add_overflow(r->offset, r->bytes, &end);
-}
-
-bool tt_verbs_record_read(struct tt_verbs_record *r, const uint8_t in[TT_VERBS_RECORD_BYTES])
-{
-    struct tt_reader at;
-    uint32_t mark;
-
-    tt_reader_init(&at, in, TT_VERBS_RECORD_BYTES);
-    r->kind = tt_read_u8(&at);
-    r->signal_op = tt_read_u8(&at);
-    r->flags = tt_read_u8(&at);
-    r->payload = tt_read_u8(&at);
-    mark = tt_read_u32(&at);
-    r->region = tt_read_u32(&at);
-    r->generation = tt_read_u32(&at);
-    r->offset = tt_read_u64(&at);
-    r->bytes = tt_read_u64(&at);
-    r->signal_region = tt_read_u32(&at);
-    r->signal_generation = tt_read_u32(&at);
-    r->signal_offset = tt_read_u64(&at);
-    r->signal_value = tt_read_u64(&at);
-    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
-        r->applied[i] = tt_read_u32(&at);
-    return mark == MARK && verbs_record_is_valid(r);
-}
-
-void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES],
-                           const uint64_t applied[TT_VERBS_STREAMS])
-{
-    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
-        const uint32_t low = htole32((uint32_t)applied[i]);
-
-        memcpy(record + APPLIED_AT + sizeof low * i, &low, sizeof low);
-    }
-}
-
-void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES])
-{
-    record[0] = TT_VERBS_VOID;
-}
 
 /* ---- hellos ---- */
 
@@ -113,7 +26,7 @@ void tt_verbs_link_hello_write(const struct tt_verbs_link_hello *g,
     tt_write_u8(&w, 0);
     tt_write_u64(&w, g->link_address);
     tt_write_u64(&w, g->link_bytes);
-    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++)
         tt_write_u64(&w, g->ring[i]);
     for (uint32_t i = 0; i < TT_VERBS_RAILS; i++)
         tt_write_u32(&w, g->rkey[i]);
@@ -134,7 +47,7 @@ bool tt_verbs_link_hello_read(struct tt_verbs_link_hello *g,
     good &= tt_read_u8(&r) == 0;
     g->link_address = tt_read_u64(&r);
     g->link_bytes = tt_read_u64(&r);
-    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++)
         g->ring[i] = tt_read_u64(&r);
     for (uint32_t i = 0; i < TT_VERBS_RAILS; i++)
         g->rkey[i] = tt_read_u32(&r);

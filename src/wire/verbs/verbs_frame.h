@@ -1,4 +1,4 @@
-/* Formats of the verbs transport: immediates, records, hellos of links and queue pairs, addresses
+/* Formats of the verbs transport: immediates, hellos of links and queue pairs, addresses
  * and keys. Pure. All input may be from a faulty peer, so each reader validates it. */
 #ifndef TT_WIRE_VERBS_FRAME_H
 #define TT_WIRE_VERBS_FRAME_H
@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include "base/bytes.h"
 #include "wire/dqplb.h"
+#include "wire/rput/rput_frame.h"
 #include "wire/wire.h"
 
-#define TT_VERBS_STREAMS 2          /* streams of messages, each ordered */
 #define TT_VERBS_DATA_LANES TT_DQPLB_LANES_MAX
 #define TT_VERBS_LANES (1 + TT_VERBS_DATA_LANES)    /* maximum; the first is that of control */
 /* maximum devices of a process: keys have space for this number */
@@ -24,41 +24,15 @@
 /* not a segment: all segments before the number have been applied */
 #define TT_IMM_ACK (1u << 29)
 
-/* ---- records: the end of a message ---- */
+/* ---- slots: records (rput_frame.h), of which this transport uses PUT and VOID ---- */
 
-#define TT_VERBS_RECORD_BYTES 64
 #define TT_VERBS_SLOT_BYTES 256     /* a record and the payload of a short put */
-#define TT_VERBS_PAYLOAD_BYTES (TT_VERBS_SLOT_BYTES - TT_VERBS_RECORD_BYTES)
+#define TT_VERBS_PAYLOAD_BYTES (TT_VERBS_SLOT_BYTES - TT_RPUT_RECORD_BYTES)
 
-enum tt_verbs_kind { TT_VERBS_PUT = 1, TT_VERBS_VOID /* only its number counts */ };
-enum { TT_VERBS_WANT_ACK = 1u << 0 };
-
-/* Byte after a record without payload. TT_VERBS_VOID marks the message as void, overriding a record
+/* Byte after a record without payload. TT_RPUT_VOID marks the message as void, overriding a record
  * that may have arrived before the message became void. It comes with each segment of a void
  * message but the last. The receiver clears it when it has applied the message. */
-#define TT_VERBS_MARK_AT TT_VERBS_RECORD_BYTES
-
-struct tt_verbs_record {
-    uint8_t kind;               /* enum tt_verbs_kind */
-    uint8_t signal_op;          /* enum tt_signal_op */
-    uint8_t flags;
-    uint8_t payload;            /* bytes after the record: the whole put, or 0 if they were
-                                   written before */
-    uint32_t region, generation;
-    uint64_t offset, bytes;
-    uint32_t signal_region, signal_generation;
-    uint64_t signal_offset, signal_value;
-    uint32_t applied[TT_VERBS_STREAMS]; /* low bits: the sender has applied all segments of the
-                                           other direction before these */
-};
-
-void tt_verbs_record_write(const struct tt_verbs_record *r, uint8_t out[TT_VERBS_RECORD_BYTES]);
-/* Returns false, with *r undefined, if a correct peer cannot have written it. */
-bool tt_verbs_record_read(struct tt_verbs_record *r, const uint8_t in[TT_VERBS_RECORD_BYTES]);
-/* Change a written record: set the applied counts; make it void. */
-void tt_verbs_record_stamp(uint8_t record[TT_VERBS_RECORD_BYTES],
-                           const uint64_t applied[TT_VERBS_STREAMS]);
-void tt_verbs_record_void(uint8_t record[TT_VERBS_RECORD_BYTES]);
+#define TT_VERBS_MARK_AT TT_RPUT_RECORD_BYTES
 
 /* ---- link hello: properties of one end of a link, sent once ---- */
 
@@ -68,7 +42,7 @@ struct tt_verbs_link_hello {
     uint8_t rails;              /* 1..TT_VERBS_RAILS */
     uint8_t data_lanes;         /* 1..TT_VERBS_DATA_LANES, offered; the lesser number is used */
     uint64_t link_address, link_bytes;  /* link region of the sender */
-    uint64_t ring[TT_VERBS_STREAMS];    /* addresses of the slots for records */
+    uint64_t ring[TT_RPUT_STREAMS];    /* addresses of the slots for records */
     uint32_t rkey[TT_VERBS_RAILS];      /* of link region and rings; 0 for missing rails */
 };
 

@@ -17,7 +17,6 @@
  * lane carries data only after an empty write has succeeded. */
 #include "wire/verbs/verbs.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -38,7 +37,7 @@ static bool changes_rails(const struct tt_verbs_lane *lane)
 static uint32_t rail_of_incarnation(const struct tt_verbs_lane *lane, uint32_t incarnation)
 {
     const struct tt_verbs_link *link = lane->link;
-    const uint32_t first = link->verbs->conf.rank + link->peer + lane->index;
+    const uint32_t first = link->verbs->base.conf.rank + link->base.peer + lane->index;
 
     return (changes_rails(lane) ? first + incarnation : first) % link->nrails;
 }
@@ -54,40 +53,25 @@ static bool has_rail(const struct tt_verbs_lane *lane)
     return any;
 }
 
-/* ---- messages to the peer ---- */
-
-static bool lane_send_hello(struct tt_verbs_lane *lane)
+void tt_verbs_lane_hello(const struct tt_verbs_lane *lane, uint8_t *out)
 {
     const struct tt_verbs_rail *rail = &lane->link->verbs->rail[lane->rail];
     struct tt_verbs_hello h = {
-        .incarnation = lane->incarnation,
+        .incarnation = lane->session.incarnation,
         .qp = lane->qp ? lane->qpn : 0,
         .psn = lane->psn,
         .mtu = rail->mtu,
         .lid = rail->lid,
     };
-    uint8_t out[TT_VERBS_HELLO_BYTES];
 
     memcpy(h.gid, rail->gid.raw, sizeof h.gid);
     tt_dqplb_report(&lane->stream->receiver, h.report);
     tt_verbs_hello_write(&h, out);
-    return tt_verbs_mailbox_write(
-        lane->link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number,
-        lane->incarnation,
-        offsetof(struct tt_verbs_mailbox, hellos) +
-            (2ull * lane->number + lane->incarnation % 2) * TT_VERBS_HELLO_BYTES,
-        out, sizeof out);
 }
 
-/* Sends pending messages as far as there is space. */
 static void lane_send_pending(struct tt_verbs_lane *lane)
 {
-    if (lane->hello_pending)
-        lane->hello_pending = !lane_send_hello(lane);
-    if (lane->ready_pending && !lane->hello_pending)
-        lane->ready_pending = !tt_verbs_mailbox_write(
-            lane->link, offsetof(struct tt_verbs_mailbox, ready) + 8ull * lane->number,
-            lane->incarnation, 0, NULL, 0);
+    tt_rput_session_send(&lane->link->base, &lane->session);
 }
 
 /* ---- incarnations ---- */
@@ -109,12 +93,9 @@ static void open_next(struct tt_verbs_lane *lane)
 {
     struct tt_verbs *v = lane->link->verbs;
 
-    lane->incarnation++;
-    lane->rail = rail_of_incarnation(lane, lane->incarnation);
+    tt_rput_session_next(&lane->session);
+    lane->rail = rail_of_incarnation(lane, lane->session.incarnation);
     lane->state = TT_VERBS_LANE_DOWN;
-    lane->hello_received = false;
-    lane->hello_pending = true;
-    lane->ready_pending = false;
     if (!v->rail[lane->rail].up) {
         if (changes_rails(lane) && ++lane->walks % WALKS_PER_SETBACK == 0)
             lane->setbacks++;
@@ -123,20 +104,20 @@ static void open_next(struct tt_verbs_lane *lane)
     } else if (tt_now_ns() >= lane->again_ns && tt_verbs_qp_create(lane) != TUTTI_OK) {
         count_setback(lane);
     }
-    v->mending = true;
+    v->base.mending = true;
     lane_send_pending(lane);
 }
 
 tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
 {
     lane->culprit = TT_VERBS_NO_MESSAGE;
-    lane->wr_depth = lane->stream->index == TT_VERBS_CONTROL
+    lane->wr_depth = lane->stream->index == TT_RPUT_CONTROL
                          ? TT_VERBS_WRS
                          : 2 * lane->stream->sender.limits.outstanding + TT_VERBS_WRS_TO_ASK;
     lane->wrs = calloc(lane->wr_depth, sizeof *lane->wrs);
     if (!lane->wrs)
         return tt_fail(TUTTI_ERR_NOMEM, "verbs: out of memory for a lane to rank %u",
-                       lane->link->peer);
+                       lane->link->base.peer);
     tt_dqplb_lane_down(&lane->stream->sender, lane->index);
     open_next(lane);
     return TUTTI_OK;
@@ -144,21 +125,15 @@ tutti_status tt_verbs_lane_begin(struct tt_verbs_lane *lane)
 
 void tt_verbs_lane_end(struct tt_verbs_lane *lane)
 {
-    if (lane->segments > 0)
+    if (lane->posts.n > 0)
         tt_log(
             TT_LOG_DEBUG,
             "verbs: lane %u to rank %u carried %llu segments and %llu bytes of payload, last on %s",
-            lane->number, lane->link->peer, (unsigned long long)lane->segments,
-            (unsigned long long)lane->bytes, lane->link->verbs->rail[lane->rail].name);
+            lane->number, lane->link->base.peer, (unsigned long long)lane->posts.n,
+            (unsigned long long)lane->posts.bytes, lane->link->verbs->rail[lane->rail].name);
     tt_verbs_qp_destroy(lane);
     free(lane->wrs);
     lane->wrs = NULL;
-}
-
-void tt_verbs_lane_mark(struct tt_verbs_lane *lane)
-{
-    lane->broken = true;
-    lane->link->verbs->any_broken = true;
 }
 
 /* Closes the queue pair. Afterwards no device accesses its memory, and everything received is
@@ -198,7 +173,7 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
     struct tt_verbs_stream *s = lane->stream;
 
     queue_pair_end(lane);
-    if (lane->culprit != TT_VERBS_NO_MESSAGE && lane->culprit >= s->done)
+    if (lane->culprit != TT_VERBS_NO_MESSAGE && lane->culprit >= s->q.done)
         tt_verbs_message_void(s, lane->culprit);
     lane->culprit = TT_VERBS_NO_MESSAGE;
     lane->wr_head = lane->wr_tail;
@@ -209,7 +184,7 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
     if (fails)
         delay_retry(lane);
     tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u is down, after incarnation %u", lane->number,
-           lane->link->peer, lane->incarnation);
+           lane->link->base.peer, lane->session.incarnation);
     if (again)
         open_next(lane);
     if (has_failed)
@@ -218,11 +193,37 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
 
 void tt_verbs_lane_break(struct tt_verbs_lane *lane)
 {
-    take_down(lane, lane->hello_received);   /* otherwise the peer may not have reached this incarnation;
-                                       the lane continues when it has */
+    take_down(lane, lane->session.hello_received);  /* otherwise the peer may not have reached this
+                                                       incarnation; the lane continues when it
+                                                       has */
 }
 
 /* ---- messages from the peer ---- */
+
+static bool has_lane_up(const struct tt_verbs_stream *s)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < s->nlanes; i++)
+        any |= s->lane[i].state == TT_VERBS_LANE_UP;
+    return any;
+}
+
+/* A lane of the link has come up. */
+static void link_gained(struct tt_verbs_link *link)
+{
+    const struct tt_verbs_link_hello *h = &link->theirs;
+    const struct tt_rkey theirs = {
+        .wire = &link->verbs->base.wire,
+        .peer = link->base.peer,
+        .bytes = h->link_bytes,
+        .handle = { 0, 0, h->link_address, h->rkey[0] | (uint64_t)h->rkey[1] << 32 },
+    };
+
+    if (link->base.state == TT_RPUT_HANDSHAKE && has_lane_up(&link->streams[TT_RPUT_CONTROL]) &&
+        has_lane_up(&link->streams[TT_RPUT_DATA]))
+        tt_rput_link_up(&link->base, &theirs);
+}
 
 static void lane_come_up(struct tt_verbs_lane *lane)
 {
@@ -231,14 +232,14 @@ static void lane_come_up(struct tt_verbs_lane *lane)
     lane->state = TT_VERBS_LANE_UP;
     lane->walks = 0;
     tt_dqplb_lane_up(&lane->stream->sender, lane->index);
-    if (lane->incarnation > 1)
+    if (lane->session.incarnation > 1)
         tt_log(TT_LOG_INFO, "verbs: lane %u to rank %u is up again, on %s", lane->number,
-               link->peer, link->verbs->rail[lane->rail].name);
-    if (lane->stream->index == TT_VERBS_CONTROL)    /* acknowledgements may have been lost with
+               link->base.peer, link->verbs->rail[lane->rail].name);
+    if (lane->stream->index == TT_RPUT_CONTROL)    /* acknowledgements may have been lost with
                                                        the previous queue pair */
-        for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+        for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++)
             link->streams[i].ack_due = true;
-    tt_verbs_link_gained(link);
+    link_gained(link);
     tt_verbs_note(lane->stream);
 }
 
@@ -262,21 +263,20 @@ static bool take_report(struct tt_verbs_lane *lane, const uint8_t report[TT_VERB
  * one. */
 static void lane_handle_hello(struct tt_verbs_lane *lane)
 {
-    const struct tt_verbs_mailbox *box = lane->link->tcp.mine;
     struct tt_verbs_hello h;
     uint8_t in[TT_VERBS_HELLO_BYTES];
 
-    memcpy(in, box->hellos[lane->number][lane->incarnation % 2], sizeof in);
-    if (!tt_verbs_hello_read(&h, in) || h.incarnation != lane->incarnation) {
-        tt_verbs_link_lose(lane->link, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
+    tt_rput_session_read(&lane->link->base, &lane->session, in);
+    if (!tt_verbs_hello_read(&h, in) || h.incarnation != lane->session.incarnation) {
+        tt_rput_link_lose(&lane->link->base, TUTTI_ERR_PROTOCOL, "protocol error: invalid hello");
         return;
     }
     if (!take_report(lane, h.report)) {
-        tt_verbs_link_lose(lane->link, TUTTI_ERR_PROTOCOL,
-                           "protocol error: it acknowledged segments that were not sent");
+        tt_rput_link_lose(&lane->link->base, TUTTI_ERR_PROTOCOL,
+                          "protocol error: it acknowledged segments that were not sent");
         return;
     }
-    lane->hello_received = true;
+    lane->session.hello_received = true;
     if (!lane->qp || h.qp == 0)
         return;     /* an end without a queue pair starts the next incarnation when it can have
                        one */
@@ -286,7 +286,7 @@ static void lane_handle_hello(struct tt_verbs_lane *lane)
         return;
     }
     lane->state = TT_VERBS_LANE_CONNECTED;
-    lane->ready_pending = true;
+    lane->session.ready_pending = true;
     lane_send_pending(lane);
 }
 
@@ -294,7 +294,7 @@ static void lane_handle_hello(struct tt_verbs_lane *lane)
  * are probed. */
 static void lane_joined(struct tt_verbs_lane *lane)
 {
-    if (lane->incarnation == 1 && lane->rail == 0) {
+    if (lane->session.incarnation == 1 && lane->rail == 0) {
         lane_come_up(lane);
         return;
     }
@@ -305,32 +305,31 @@ static void lane_joined(struct tt_verbs_lane *lane)
 void tt_verbs_lane_step(struct tt_verbs_lane *lane)
 {
     struct tt_verbs_link *link = lane->link;
-    const uint64_t hello =
-        tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, hello) + 8ull * lane->number);
+    const uint64_t hello = tt_rput_session_hello(&link->base, &lane->session);
 
     lane_send_pending(lane);
-    if (hello > lane->incarnation + 1ull) {
-        tt_verbs_link_lose(link, TUTTI_ERR_PROTOCOL,
-                           "protocol error: its incarnation is ahead of that of this rank");
+    if (hello > lane->session.incarnation + 1ull) {
+        tt_rput_link_lose(&link->base, TUTTI_ERR_PROTOCOL,
+                          "protocol error: its incarnation is ahead of that of this rank");
         return;
     }
-    if (hello > lane->incarnation)      /* the peer has a new queue pair, so ours is obsolete */
+    if (hello > lane->session.incarnation)  /* the peer has a new queue pair: ours is obsolete */
         take_down(lane, true);
-    if (hello == lane->incarnation && !lane->hello_received)
+    if (hello == lane->session.incarnation && !lane->session.hello_received)
         lane_handle_hello(lane);
-    if (link->state == TT_VERBS_LOST)
+    if (link->base.state == TT_RPUT_LOST)
         return;
-    if (lane->state == TT_VERBS_LANE_DOWN && lane->hello_received && !lane->qp && has_rail(lane) &&
-        tt_now_ns() >= lane->again_ns)
+    if (lane->state == TT_VERBS_LANE_DOWN && lane->session.hello_received && !lane->qp &&
+        has_rail(lane) && tt_now_ns() >= lane->again_ns)
         open_next(lane);
-    else if (lane->state == TT_VERBS_LANE_CONNECTED && !lane->ready_pending &&
-             tt_verbs_mailbox_read(link, offsetof(struct tt_verbs_mailbox, ready) +
-                                             8ull * lane->number) == lane->incarnation)
+    else if (lane->state == TT_VERBS_LANE_CONNECTED && !lane->session.ready_pending &&
+             tt_rput_session_ready(&link->base, &lane->session) == lane->session.incarnation)
         lane_joined(lane);
     else if (lane->state == TT_VERBS_LANE_PROBING && !lane->broken &&
              lane->wr_head == lane->wr_tail)
         lane_come_up(lane);
     if (lane->state != TT_VERBS_LANE_UP)
-        *(lane->state == TT_VERBS_LANE_DOWN && lane->hello_received ? &link->verbs->waiting
-                                                                    : &link->verbs->mending) = true;
+        *(lane->state == TT_VERBS_LANE_DOWN && lane->session.hello_received
+              ? &link->verbs->waiting
+              : &link->verbs->base.mending) = true;
 }

@@ -11,6 +11,7 @@
 #define ACK_RETRIES 6       /* 7 would mean forever with soft-RoCE */
 #define RNR_TIMER 12        /* 0.64 ms; unused, since credits guarantee posted receives */
 #define RNR_RETRIES 6
+#define POSTED_MAX 64       /* receives posted at once */
 
 /* ---- shared queues ---- */
 
@@ -43,6 +44,23 @@ static struct tt_verbs_group *group_create(struct tt_verbs_rail *rail)
         return g;
     group_destroy(g);
     return NULL;
+}
+
+bool tt_verbs_receives(struct tt_verbs_group *g)
+{
+    struct ibv_recv_wr wrs[POSTED_MAX], *bad;
+
+    while (g->posted < g->wanted) {
+        const uint32_t n = g->wanted - g->posted, now = n < POSTED_MAX ? n : POSTED_MAX;
+
+        for (uint32_t i = 0; i < now; i++)      /* a write with immediate consumes a receive, but
+                                                   needs no buffer */
+            wrs[i] = (struct ibv_recv_wr){ .next = i + 1 < now ? &wrs[i + 1] : NULL };
+        if (ibv_post_srq_recv(g->srq, wrs, &bad) != 0)
+            return false;
+        g->posted += now;
+    }
+    return true;
 }
 
 tutti_status tt_verbs_group_join(struct tt_verbs_link *link, uint32_t number)
@@ -123,11 +141,12 @@ tutti_status tt_verbs_qp_create(struct tt_verbs_lane *lane)
     }
     if (!lane->qp)
         return tt_fail_errno(errno, "verbs: cannot create a queue pair on %s for rank %u",
-                             rail->name, link->peer);
+                             rail->name, link->base.peer);
     if (ibv_modify_qp(lane->qp, &attr,
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
-        const tutti_status st = tt_fail_errno(
-            errno, "verbs: cannot set up a queue pair on %s for rank %u", rail->name, link->peer);
+        const tutti_status st =
+            tt_fail_errno(errno, "verbs: cannot set up a queue pair on %s for rank %u", rail->name,
+                          link->base.peer);
 
         ibv_destroy_qp(lane->qp);
         lane->qp = NULL;
@@ -164,7 +183,7 @@ tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_ver
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
         return tt_fail_errno(errno, "verbs: %s cannot connect to rank %u", rail->name,
-                             lane->link->peer);
+                             lane->link->base.peer);
 
     attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTS,
@@ -177,7 +196,7 @@ tutti_status tt_verbs_qp_connect(struct tt_verbs_lane *lane, const struct tt_ver
                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) != 0)
         return tt_fail_errno(errno, "verbs: %s cannot send to rank %u", rail->name,
-                             lane->link->peer);
+                             lane->link->base.peer);
     return TUTTI_OK;
 }
 
@@ -187,20 +206,4 @@ void tt_verbs_qp_stop(struct tt_verbs_lane *lane)
 
     if (lane->qp)
         ibv_modify_qp(lane->qp, &attr, IBV_QP_STATE);
-}
-
-void tt_verbs_qp_destroy(struct tt_verbs_lane *lane)
-{
-    struct tt_verbs_lane **at;
-
-    if (!lane->qp)
-        return;
-    ibv_destroy_qp(lane->qp);
-    lane->qp = NULL;
-    while (tt_verbs_collect(lane->link->verbs) > 0)
-        continue;
-    at = bucket_of(lane);
-    while (*at != lane)
-        at = &(*at)->next;
-    *at = lane->next;
 }

@@ -6,6 +6,26 @@
 
 #define WRS_PER_SEGMENT 2   /* maximum */
 
+/* ---- marks for poll ---- */
+
+void tt_verbs_note(struct tt_verbs_stream *s)
+{
+    struct tt_verbs *v = s->link->verbs;
+
+    if (s->noted)
+        return;
+    s->noted = true;
+    s->next_noted = NULL;
+    *v->noted_end = s;
+    v->noted_end = &s->next_noted;
+}
+
+void tt_verbs_lane_mark(struct tt_verbs_lane *lane)
+{
+    lane->broken = true;
+    lane->link->verbs->any_broken = true;
+}
+
 /* ---- work requests ---- */
 
 /* Streams post in turn: between them all chains are empty. */
@@ -95,14 +115,14 @@ static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *
                                       .segment = true };
     const uint32_t rail = c->lane->rail;
     uint8_t *slot = tt_verbs_staging(s, g->message);
-    uint64_t applied[TT_VERBS_STREAMS];
+    uint64_t applied[TT_RPUT_STREAMS];
 
-    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++) {
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++) {
         applied[i] = link->streams[i].acked_segments_sent = link->streams[i].receiver.expected;
         link->streams[i].ack_due = false;
     }
-    tt_verbs_record_stamp(slot, applied);
-    with_immediate(chain_add(c, &what, slot, m->slot_bytes, link->local_mr[rail]->lkey,
+    tt_rput_record_stamp(slot, applied);
+    with_immediate(chain_add(c, &what, slot, m->base.slot_bytes, link->local_mr[rail]->lkey,
                              s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES,
                              link->theirs.rkey[rail], m->watched || s->nlanes > 1),
                    g->word);
@@ -118,7 +138,7 @@ static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segmen
     const struct tt_verbs_wr what = { .message = g->message };
     const uint32_t rail = c->lane->rail;
 
-    /* the kind of the record, which is TT_VERBS_VOID */
+    /* the kind of the record, which is TT_RPUT_VOID */
     chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,
               s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES + TT_VERBS_MARK_AT,
               link->theirs.rkey[rail], false);
@@ -129,7 +149,7 @@ void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, u
 {
     tt_trace_add(&(struct tt_trace_event){ .wire = "verbs",
                                            .bytes = bytes,
-                                           .peer = lane->link->peer,
+                                           .peer = lane->link->base.peer,
                                            .number = number,
                                            .queue = lane->qpn,
                                            .kind = (uint8_t)kind,
@@ -142,7 +162,7 @@ static void chain_add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_se
 {
     struct tt_verbs_lane *lane = c->lane;
     const struct tt_verbs_out *m = tt_verbs_out_of(lane->stream, g->message);
-    const uint32_t bytes = m->data ? (uint32_t)g->bytes : 0;
+    const uint32_t bytes = m->base.data ? (uint32_t)g->bytes : 0;
     const struct tt_verbs_wr what = { .message = g->message,
                                       .number = g->word & TT_DQPLB_SEQ_MASK,
                                       .payload = bytes > 0,
@@ -151,12 +171,12 @@ static void chain_add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_se
 
     if (tt_trace_is_enabled())
         tt_verbs_trace(lane, TT_TRACE_POSTED, what.number,
-                       m->data ? g->bytes : m->slot_bytes - TT_VERBS_RECORD_BYTES);
-    if (!m->data && m->bytes > 0 && !g->last)
+                       m->base.data ? g->bytes : m->base.slot_bytes - TT_RPUT_RECORD_BYTES);
+    if (!m->base.data && m->base.bytes > 0 && !g->last)
         add_void_mark(c, g);
     if (bytes > 0 || !g->last) {
-        wr = chain_add(c, &what, bytes > 0 ? m->data + g->offset : NULL, bytes, m->lkey[lane->rail],
-                       m->target + g->offset, m->rkey[lane->rail], !g->last);
+        wr = chain_add(c, &what, bytes > 0 ? m->base.data + g->offset : NULL, bytes,
+                       m->lkey[lane->rail], m->target + g->offset, m->rkey[lane->rail], !g->last);
         if (m->direct)
             wr->send_flags &= ~(unsigned)IBV_SEND_INLINE;   /* libibverbs would copy it by the
                                                                CPU */
@@ -165,8 +185,7 @@ static void chain_add_segment(struct tt_verbs_chain *c, const struct tt_dqplb_se
     }
     if (g->last)
         add_record(c, g);
-    lane->segments++;
-    lane->bytes += bytes;
+    tt_wire_posts_add(&lane->posts, bytes);
 }
 
 /* Acknowledges a stream if no record is about to do so. */
@@ -186,12 +205,12 @@ static void add_ack(struct tt_verbs_chain *c, struct tt_verbs_stream *of)
 /* Acknowledgements of both streams use the control lane. */
 static void pump_acks(struct tt_verbs_link *link)
 {
-    struct tt_verbs_lane *lane = link->streams[TT_VERBS_CONTROL].lane;
+    struct tt_verbs_lane *lane = link->streams[TT_RPUT_CONTROL].lane;
     struct tt_verbs_chain *c = chain_of(lane);
 
     if (lane->state != TT_VERBS_LANE_UP || lane->broken)
         return;
-    for (uint32_t i = 0; i < TT_VERBS_STREAMS; i++)
+    for (uint32_t i = 0; i < TT_RPUT_STREAMS; i++)
         if (link->streams[i].ack_due && lane_has_room(lane))
             add_ack(c, &link->streams[i]);
     chain_post(c);
@@ -208,15 +227,15 @@ static bool stream_has_sendable(struct tt_verbs_stream *s)
         return false;
     if (s->sender.cutting)
         return true;
-    if (s->sent == s->tail || s->sent - s->acked >= TT_VERBS_SLOTS)
+    if (s->sent == s->q.tail || s->sent - s->q.acked >= TT_VERBS_SLOTS)
         return false;
     m = tt_verbs_out_of(s, s->sent);
-    if (!tt_dqplb_begin(&s->sender, s->sent, m->bytes, m->bytes == 0))
+    if (!tt_dqplb_begin(&s->sender, s->sent, m->base.bytes, m->base.bytes == 0))
         return false;
-    if (m->few_lanes)
-        tt_dqplb_keep_within(&s->sender, m->lane);
-    else if (m->lane)
-        tt_dqplb_keep_to(&s->sender, (m->lane - 1u) % s->nlanes);
+    if (m->base.few_lanes)
+        tt_dqplb_keep_within(&s->sender, m->base.lane);
+    else if (m->base.lane)
+        tt_dqplb_keep_to(&s->sender, (m->base.lane - 1u) % s->nlanes);
     return true;
 }
 
@@ -225,7 +244,7 @@ void tt_verbs_stream_pump(struct tt_verbs_stream *s)
 {
     struct tt_dqplb_segment g;
 
-    if (s->link->state != TT_VERBS_UP)
+    if (s->link->base.state != TT_RPUT_UP)
         return;
     while (stream_has_sendable(s) && tt_dqplb_next(&s->sender, &g)) {
         if (g.last && g.message == s->sent) {
@@ -266,8 +285,8 @@ void tt_verbs_lane_check(struct tt_verbs_lane *lane)
 
 void tt_verbs_message_void(struct tt_verbs_stream *s, uint64_t message)
 {
-    tt_verbs_out_of(s, message)->data = NULL;
-    tt_verbs_record_void(tt_verbs_staging(s, message));
+    tt_verbs_out_of(s, message)->base.data = NULL;
+    tt_rput_record_become(tt_verbs_staging(s, message), TT_RPUT_VOID);
 }
 
 /* ---- completions ---- */
@@ -277,8 +296,8 @@ void tt_verbs_settle(struct tt_verbs_stream *s)
     uint64_t message;
 
     while (tt_dqplb_over(&s->sender, &message))
-        if (s->done <= message)     /* otherwise its acknowledgement came first */
-            s->done = message + 1;
+        if (s->q.done <= message)     /* otherwise its acknowledgement came first */
+            s->q.done = message + 1;
     tt_verbs_note(s);
 }
 
@@ -319,7 +338,7 @@ void tt_verbs_sent(struct tt_verbs_lane *lane, const struct ibv_wc *wc)
     }
     if (wc->status != IBV_WC_WR_FLUSH_ERR) {
         tt_log(TT_LOG_DEBUG, "verbs: lane %u to rank %u on %s failed: %s", lane->number,
-               lane->link->peer, lane->link->verbs->rail[lane->rail].name,
+               lane->link->base.peer, lane->link->verbs->rail[lane->rail].name,
                ibv_wc_status_str(wc->status));
         if (is_of_message(wc->status) && w->payload)
             lane->culprit = w->message;
@@ -338,10 +357,10 @@ bool tt_verbs_acked(struct tt_verbs_stream *s, uint64_t acked)
     if (acked <= s->acked_segments)     /* a duplicate, or overtaken by a newer one */
         return true;
     s->acked_segments = acked;
-    while (s->acked < s->sent && tt_verbs_out_of(s, s->acked)->end <= acked)
-        s->acked++;
-    if (s->done < s->acked)
-        s->done = s->acked;
+    while (s->q.acked < s->sent && tt_verbs_out_of(s, s->q.acked)->end <= acked)
+        s->q.acked++;
+    if (s->q.done < s->q.acked)
+        s->q.done = s->q.acked;
     tt_verbs_note(s);
     return true;
 }
@@ -365,22 +384,22 @@ static void readers_mark(struct tt_verbs_stream *s, uint64_t message)
  * the link fails at both ends. */
 static void source_lost(struct tt_verbs_stream *s)
 {
-    s->link->status = TUTTI_ERR_NOMEM;
+    s->link->base.status = TUTTI_ERR_NOMEM;
     s->link->verbs->any_broken = true;
 }
 
 void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
 {
-    for (uint64_t i = s->done; i < s->tail; i++) {
+    for (uint64_t i = s->q.done; i < s->q.tail; i++) {
         struct tt_verbs_out *m = tt_verbs_out_of(s, i);
 
-        if (!m->data || m->lkey[0] != lkey ||
-            tt_verbs_has_lkey(s->link->verbs, m->data, m->bytes, lkey))
+        if (!m->base.data || m->lkey[0] != lkey ||
+            tt_verbs_has_lkey(s->link->verbs, m->base.data, m->base.bytes, lkey))
             continue;       /* the registration may also serve another region */
         readers_mark(s, i);
-        if (tt_verbs_lkey(s->link->verbs, m->data, m->bytes, m->lkey))
+        if (tt_verbs_lkey(s->link->verbs, m->base.data, m->base.bytes, m->lkey))
             continue;       /* still in another region */
-        if (tt_verbs_is_source(s->link->verbs, m->data, m->bytes))
+        if (tt_rput_covers(&s->link->verbs->base.regions, m->base.data, m->base.bytes))
             source_lost(s);
         tt_verbs_message_void(s, i);
     }
@@ -409,44 +428,32 @@ static bool source_set(struct tt_verbs_stream *s, struct tt_verbs_out *m, const 
 {
     struct tt_verbs *v = s->link->verbs;
 
-    m->data = bounced ? bounced : d->local;
-    m->bytes = d->bytes;
-    m->target = d->key->handle[0] + d->offset;
+    m->base.data = bounced ? bounced : d->local;
+    m->base.bytes = d->bytes;
+    m->target = d->key->handle[2] + d->offset;
     for (uint32_t i = 0; i < v->nrails; i++) {
         m->rkey[i] = (uint32_t)(d->key->handle[3] >> 32 * i);
         m->lkey[i] = s->link->local_mr[i]->lkey;
     }
     if (bounced || tt_verbs_lkey(v, d->local, d->bytes, m->lkey))
         return true;
-    tt_assert(tt_verbs_is_source(v, d->local, d->bytes));
+    tt_assert(tt_rput_covers(&v->base.regions, d->local, d->bytes));
     source_lost(s);
     return false;
 }
 
 /* Enters a put as the stream's next message. Returns false if there is no space now. */
-static bool verbs_put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
+static bool verbs_put_enter(struct tt_rput_link *base, uint32_t index, const struct tt_desc *d)
 {
+    struct tt_verbs_stream *s = &((struct tt_verbs_link *)base)->streams[index];
     const bool copied = d->flags & TT_DESC_INLINE, direct = d->flags & TT_DESC_DIRECT,
                small = d->bytes <= TT_VERBS_PAYLOAD_BYTES && !direct;
-    struct tt_verbs_out *m = tt_verbs_out_of(s, s->tail);
-    uint8_t *slot = tt_verbs_staging(s, s->tail);
+    struct tt_verbs_out *m = tt_verbs_out_of(s, s->q.tail);
+    uint8_t *slot = tt_verbs_staging(s, s->q.tail);
     uint8_t *bounced = NULL;
-    const struct tt_verbs_record r = {
-        .kind = TT_VERBS_PUT,
-        .signal_op = d->signal_op,
-        .flags = d->flags & TT_DESC_REMOTE ? TT_VERBS_WANT_ACK : 0,
-        .payload = small ? (uint8_t)d->bytes : 0,
-        .region = d->bytes ? (uint32_t)d->key->handle[1] : 0,
-        .generation = d->bytes ? (uint32_t)d->key->handle[2] : 0,
-        .offset = d->bytes ? d->offset : 0,
-        .bytes = d->bytes,
-        .signal_region = d->signal_op ? (uint32_t)d->signal_key->handle[1] : 0,
-        .signal_generation = d->signal_op ? (uint32_t)d->signal_key->handle[2] : 0,
-        .signal_offset = d->signal_op ? d->signal_offset : 0,
-        .signal_value = d->signal_op ? d->signal_value : 0,
-    };
+    const struct tt_rput_record r = tt_rput_record_of(d, small, d->flags & TT_DESC_REMOTE);
 
-    if (s->tail - s->retired >= TT_VERBS_DEPTH - (copied ? 0 : TT_VERBS_RESERVED))
+    if (s->q.tail - s->q.remote >= TT_VERBS_DEPTH - (copied ? 0 : TT_VERBS_RESERVED))
         return false;
     if (copied && !small) {
         bounced = bounce_take(s, d->bytes);
@@ -454,51 +461,26 @@ static bool verbs_put_enter(struct tt_verbs_stream *s, const struct tt_desc *d)
             return false;
         memcpy(bounced, d->local, d->bytes);
     }
-    *m = (struct tt_verbs_out){
-        .cookie = d->cookie,
-        .slot_bytes = TT_VERBS_RECORD_BYTES + r.payload,
-        .report_local = !copied,
-        .report_remote = d->flags & TT_DESC_REMOTE,
-        .bounce_end = bounced ? s->bounce_tail : 0,
-        .watched = !copied || bounced,
-        .direct = direct,
-        .lane = d->lane,
-        .few_lanes = d->lane && d->flags & TT_DESC_FEW_LANES,
-    };
-    tt_verbs_record_write(&r, slot);
+    *m = (struct tt_verbs_out){ .base = tt_rput_out_of(d),
+                                .bounce_end = bounced ? s->bounce_tail : 0,
+                                .watched = !copied || bounced,
+                                .direct = direct };
+    m->base.slot_bytes = TT_RPUT_RECORD_BYTES + r.payload;
+    tt_rput_record_write(&r, slot);
     if (small && d->bytes)
-        memcpy(slot + TT_VERBS_RECORD_BYTES, d->local, d->bytes);
+        memcpy(slot + TT_RPUT_RECORD_BYTES, d->local, d->bytes);
     else if (d->bytes && !source_set(s, m, d, bounced))
-        tt_verbs_message_void(s, s->tail);
-    s->tail++;
+        tt_verbs_message_void(s, s->q.tail);
+    s->q.tail++;
     return true;
+}
+
+static void verbs_pump(struct tt_rput_link *base, uint32_t index)
+{
+    tt_verbs_stream_pump(&((struct tt_verbs_link *)base)->streams[index]);
 }
 
 int tt_verbs_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 {
-    struct tt_verbs *v = tt_verbs_of(w);
-    struct tt_verbs_stream *s, *last = NULL;
-    int taken;
-
-    for (taken = 0; taken < n; taken++) {
-        const struct tt_desc *d = &desc[taken];
-        struct tt_verbs_link *link;
-
-        tt_assert(d->kind == TT_DESC_PUT || d->kind == TT_DESC_FENCE);
-        if (d->kind == TT_DESC_FENCE)
-            continue;       /* a stream is ordered */
-        link = tt_sparse_get(&v->links, d->key->peer);
-        tt_assert(link);
-        if (link->state == TT_VERBS_LOST)
-            continue;
-        s = &link->streams[d->flags & TT_DESC_URGENT ? TT_VERBS_CONTROL : TT_VERBS_DATA];
-        if (last && last != s)
-            tt_verbs_stream_pump(last);
-        last = s;
-        if (!verbs_put_enter(s, d))
-            break;
-    }
-    if (last)
-        tt_verbs_stream_pump(last);
-    return taken;
+    return tt_rput_post(tt_rput_of(w), desc, n, verbs_put_enter, verbs_pump);
 }

@@ -78,8 +78,8 @@ static void arguments(void)
     CHECK(ncclCommGrow(comm, 1, &id, -1, &comm, NULL) == ARGUMENT);
     CHECK(ncclCommGrow(NULL, 2, NULL, 1, &comm, NULL) == ARGUMENT);
     CHECK(strstr(ncclGetLastError(NULL), "ncclCommGrow"));
-    CHECK(ncclPutSignal(mem, 1, 2, 0, NULL, 0, 0, 0, 0, comm, NULL) == USAGE);
-    CHECK(strstr(ncclGetLastError(NULL), "ncclPutSignal"));
+    CHECK(ncclSetEncryption() == USAGE);
+    CHECK(strstr(ncclGetLastError(NULL), "ncclSetEncryption"));
     CHECK(ncclCommDestroy(comm) == SUCCESS);
     CHECK(ncclMemFree(mem) == SUCCESS);
     CHECK(ncclCommDestroy(NULL) == SUCCESS);
@@ -295,30 +295,95 @@ static void suspends(void)
         CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
 }
 
-/* Windows are accepted, and refer to their memory. */
+/* Arguments of puts and signals; the communicator stays usable. */
+static void refuse_bad_puts(ncclComm_t comm, void *mem, void *window)
+{
+    ncclWaitSignalDesc_t none = { 0, 0, 0, 0 }, far = { 1, 5, 0, 0 }, high = { 1, 0, 16, 0 };
+    int error;
+
+    CHECK(ncclPutSignal(mem, 1, 2, 0, NULL, 0, 0, 0, 0, comm, NULL) == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), "ncclPutSignal: the window is NULL"));
+    CHECK(ncclPutSignal(mem, 1, 99, 0, window, 0, 0, 0, 0, comm, NULL) == ARGUMENT);
+    CHECK(ncclPutSignal(mem, 1, 2, 2, window, 0, 0, 0, 0, comm, NULL) == ARGUMENT);
+    CHECK(ncclPutSignal(mem, 1, 2, 0, window, 0, 16, 0, 0, comm, NULL) == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), "signal 16"));
+    CHECK(ncclPutSignal(mem, 1, 2, 0, window, 0, 0, 4, 0, comm, NULL) == ARGUMENT);
+    CHECK(ncclPutSignal(mem, 1, 2, 0, window, 0, 0, 0, 1, comm, NULL) == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), "flags"));
+    CHECK(ncclPutSignal(mem, 1, 2, 0, window, 8190, 0, 0, 0, comm, NULL) == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), "outside the window"));
+    CHECK(ncclSignal(0, -1, 0, 0, comm, NULL) == ARGUMENT);
+    CHECK(ncclWaitSignal(-1, &none, comm, NULL) == ARGUMENT);
+    CHECK(ncclWaitSignal(1, NULL, comm, NULL) == ARGUMENT);
+    CHECK(ncclWaitSignal(1, &none, comm, NULL) == ARGUMENT);
+    CHECK(ncclWaitSignal(1, &far, comm, NULL) == ARGUMENT);
+    CHECK(ncclWaitSignal(1, &high, comm, NULL) == ARGUMENT);
+    CHECK(ncclWaitSignal(0, NULL, comm, NULL) == SUCCESS);
+    CHECK(ncclGroupStart() == SUCCESS);     /* a group with a refused call starts nothing */
+    CHECK(ncclSignal(1, 0, 0, 0, comm, NULL) == SUCCESS);
+    CHECK(ncclSignal(1, 16, 0, 0, comm, NULL) == ARGUMENT);
+    CHECK(ncclGroupEnd() == ARGUMENT);
+    CHECK(ncclCommGetAsyncError(comm, &error) == SUCCESS && error == SUCCESS);
+}
+
+/* Registers memory of both ranks in a group; that of rank 0 is refused. */
+static void refuse_window(ncclComm_t *comms, void *bad, size_t bytes, int flags, char *good,
+                          int at_once, const char *why)
+{
+    void *window[2] = { 0 };
+
+    CHECK(ncclGroupStart() == SUCCESS);
+    CHECK(ncclCommWindowRegister(comms[0], bad, bytes, &window[0], flags) ==
+          (at_once ? ARGUMENT : SUCCESS));
+    CHECK(ncclCommWindowRegister(comms[1], good, 8192, &window[1], 0) == SUCCESS);
+    CHECK(ncclGroupEnd() == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), why));
+    CHECK(at_once == !window[0]);
+}
+
+/* The registration fails on all ranks if it fails on one: the group ends. */
+static void refuse_bad_windows(ncclComm_t *comms, char **mem)
+{
+    static char room[8192];
+    void *host = (void *)(((uintptr_t)room + 4095) & ~(uintptr_t)4095);
+
+    refuse_window(comms, mem[0] + 1, 4096, 0, mem[1], 1, "aligned");
+    refuse_window(comms, mem[0], 8192, 64, mem[1], 1, "flags");
+    refuse_window(comms, mem[0], 0, 0, mem[1], 1, "no bytes");
+    refuse_window(comms, host, 1, 0, mem[1], 0, "not device memory");
+}
+
+/* Windows refer to their memory. Their registration is collective: one thread needs a group. */
 static void windows(void)
 {
     ncclComm_t comms[2];
-    char *mem;
-    void *window = NULL, *buf = NULL;
+    char *mem[2];
+    void *window[2] = { 0 }, *buf = NULL;
 
     CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
-    CHECK(cudaSetDevice(0) == cudaSuccess);
-    CHECK(ncclMemAlloc((void **)&mem, 8192) == SUCCESS);
-    CHECK(ncclCommWindowRegister(comms[0], mem + 1, 4096, &window, 0) == ARGUMENT);
-    CHECK(strstr(ncclGetLastError(NULL), "aligned"));
-    CHECK(ncclCommWindowRegister(comms[0], mem, 8192, &window, 8) == ARGUMENT);
-    CHECK(ncclCommWindowRegister(comms[0], mem, 0, &window, 0) == ARGUMENT);
-    CHECK(!window);
-    CHECK(ncclCommWindowRegister(comms[0], mem, 8192, &window, 1) == SUCCESS);
-    CHECK(ncclWinGetUserPtr(comms[0], window, &buf) == SUCCESS && buf == mem);
-    CHECK(ncclWinGetUserPtr(comms[1], window, &buf) == ARGUMENT);
-    CHECK(ncclCommWindowDeregister(comms[1], window) == ARGUMENT);
-    CHECK(ncclCommWindowDeregister(comms[0], window) == SUCCESS);
-    CHECK(ncclCommWindowDeregister(comms[0], NULL) == ARGUMENT);
+    for (int i = 0; i < 2; i++) {
+        CHECK(cudaSetDevice(i) == cudaSuccess);
+        CHECK(ncclMemAlloc((void **)&mem[i], 8192) == SUCCESS);
+    }
+    CHECK(ncclSignal(1, 0, 0, 0, comms[0], NULL) == ARGUMENT);
+    CHECK(strstr(ncclGetLastError(NULL), "has no window"));
+    refuse_bad_windows(comms, mem);
+    CHECK(ncclGroupStart() == SUCCESS);
     for (int i = 0; i < 2; i++)
+        CHECK(ncclCommWindowRegister(comms[i], mem[i], 8192, &window[i], 1) == SUCCESS);
+    CHECK(ncclGroupEnd() == SUCCESS);
+    CHECK(ncclWinGetUserPtr(comms[0], window[0], &buf) == SUCCESS && buf == mem[0]);
+    CHECK(ncclWinGetUserPtr(comms[1], window[0], &buf) == ARGUMENT);
+    CHECK(cudaSetDevice(0) == cudaSuccess);
+    refuse_bad_puts(comms[0], mem[0], window[0]);
+    CHECK(ncclPutSignal(mem[0], 1, 2, 0, window[1], 0, 0, 0, 0, comms[0], NULL) == ARGUMENT);
+    CHECK(ncclCommWindowDeregister(comms[1], window[0]) == ARGUMENT);
+    CHECK(ncclCommWindowDeregister(comms[0], window[0]) == SUCCESS);
+    CHECK(ncclCommWindowDeregister(comms[0], NULL) == ARGUMENT);
+    for (int i = 0; i < 2; i++)         /* frees the other window */
         CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
-    CHECK(ncclMemFree(mem) == SUCCESS);
+    for (int i = 0; i < 2; i++)
+        CHECK(ncclMemFree(mem[i]) == SUCCESS);
 }
 
 /* Several splits of the same communicators in one group are matched in the order of the calls. */

@@ -74,6 +74,13 @@ int ncclCommWindowDeregister(ncclComm_t comm, void *window);
 int ncclWinGetUserPtr(ncclComm_t comm, void *window, void **buf);
 int ncclPutSignal(const void *src, size_t count, int type, int peer, void *window, size_t offset,
                   int signal, int context, unsigned flags, ncclComm_t comm, cudaStream_t stream);
+typedef struct {
+    int opCnt, peer, sigIdx, ctx;
+} ncclWaitSignalDesc_t;
+int ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
+               cudaStream_t stream);
+int ncclWaitSignal(int n, ncclWaitSignalDesc_t *signals, ncclComm_t comm, cudaStream_t stream);
+int ncclSetEncryption(void);
 int ncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank, ncclComm_t *out,
                  ncclConfig_t *config);
 

@@ -1,9 +1,44 @@
 /* Makes the error named by its argument; tests check the message. */
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 #include "expect.h"
 
 static long word, words[4];
+
+/* Numbers of elements whose size wraps or exceeds the address space. */
+static void huge(const char *what)
+{
+    static long other[4];
+
+    if (!strcmp(what, "huge_put"))
+        shmem_long_put(words, other, SIZE_MAX / 8 + 1, 0);
+    if (!strcmp(what, "huge_putmem"))
+        shmem_putmem(words, other, SIZE_MAX, 0);
+    if (!strcmp(what, "huge_get"))
+        shmem_long_get(other, words, SIZE_MAX, 0);
+    if (!strcmp(what, "huge_getmem"))
+        shmem_getmem_nbi(other, words, SIZE_MAX - (size_t)words, 0);
+    if (!strcmp(what, "huge_iput"))
+        shmem_long_iput(words, other, PTRDIFF_MAX, 1, 4, 0);
+    if (!strcmp(what, "huge_iget"))
+        shmem_long_iget(other, words, 1, PTRDIFF_MAX, 3, 0);
+    if (!strcmp(what, "huge_signal"))
+        shmem_put_signal(words, other, SIZE_MAX, (uint64_t *)(void *)&word, 1, SHMEM_SIGNAL_ADD, 0);
+    if (!strcmp(what, "huge_broadcast"))
+        shmem_broadcastmem(SHMEM_TEAM_WORLD, words, other, SIZE_MAX, 0);
+    if (!strcmp(what, "huge_alltoall"))
+        shmem_alltoallmem(SHMEM_TEAM_WORLD, words, other, SIZE_MAX / 2 + 1);
+    if (!strcmp(what, "huge_alltoalls"))
+        shmem_alltoallsmem(SHMEM_TEAM_WORLD, words, other, 1, PTRDIFF_MAX, 4);
+    if (!strcmp(what, "huge_collect"))
+        shmem_collectmem(SHMEM_TEAM_WORLD, words, other, SIZE_MAX / 2 + 1);
+    if (!strcmp(what, "huge_fcollect"))
+        shmem_fcollectmem(SHMEM_TEAM_WORLD, words, other, SIZE_MAX / 2 + 1);
+    if (!strcmp(what, "huge_reduce"))
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words, other, SIZE_MAX);
+}
 
 static void mistake(const char *what, int me, int npes)
 {
@@ -60,6 +95,7 @@ static void mistake(const char *what, int me, int npes)
     }
     if (!strcmp(what, "exit5") && me == 0)
         shmem_global_exit(5);
+    huge(what);
     shmem_barrier_all();
 }
 

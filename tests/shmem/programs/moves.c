@@ -120,6 +120,20 @@ static void check_signals(void)
     shmem_free(there);
 }
 
+/* The stride of a single element is not used, whatever its size. */
+static void check_single_elements(void)
+{
+    static long there;
+    long mine = 4711 + me, back = 0;
+
+    shmem_long_iput(&there, &mine, PTRDIFF_MAX, PTRDIFF_MAX, 1, next);
+    shmem_barrier_all();
+    EXPECT(there == 4711 + before);
+    shmem_long_iget(&back, &there, PTRDIFF_MAX, PTRDIFF_MAX, 1, next);
+    EXPECT(back == 4711 + me);
+    shmem_barrier_all();
+}
+
 /* ---- order ---- */
 
 #define WORDS 50000
@@ -179,6 +193,7 @@ int main(void)
     CHECK_SIZE(32, 4)
     CHECK_SIZE(64, 8)
     CHECK_SIZE(128, 16)
+    check_single_elements();
     check_signals();
     check_order();
     shmem_finalize();

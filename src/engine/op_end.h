@@ -1,0 +1,25 @@
+/* End of operations. The caller holds the progress lock. */
+#ifndef TT_ENGINE_OP_END_H
+#define TT_ENGINE_OP_END_H
+
+#include "engine/state.h"
+
+/* Ends all operations of a failed context with its status. */
+void tt_ops_fail(struct tt_context *c);
+/* Ends an exposed or waiting operation. Its memory is kept until the application frees the
+ * request. */
+void tt_op_end(struct tt_op *op, tutti_status status, const char *why);
+/* Releases the operation's resources. After a failure, memory that peers may still write to
+ * stays reserved until they confirm that they post no more puts. */
+void tt_op_release_resources(struct tt_op *op, bool failed);
+/* Releases the probes that the operation has sent. */
+void tt_op_end_probes(struct tt_op *op);
+/* Records a completed collective, for later detection of a mismatch. */
+static inline void tt_op_record_history(const struct tt_op *op)
+{
+    if (!op->p2p)
+        op->context->history[op->seq % TT_HISTORY] =
+            (struct tt_history){ .opseq = op->seq, .desc = op->desc, .used = true };
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* Puts into the device memory of other ranks, and signals. No rank has to call anything for the
+ * puts of others.
+ *
+ * Each rank has a window of host memory (tutti/rma.h) with a ring of slots per rank that writes to
+ * it. A put is cut into pieces. The worker of the origin copies a piece from the device, and puts
+ * it with a header into the next slot of its ring at the target. The service thread of the target
+ * copies the piece to its device, in the order of the ring. After the last piece of a put it counts
+ * the signal. A wait is a wait of the worker for this count.
+ *
+ *     origin: worker                         target: service thread           target: worker
+ *     device -> staging -> slot, head + 1 -> slot -> device, count + 1 -> ... count is reached
+ *     tail <------------------------------- tail + 1
+ *
+ * Everything exists from the first window of a tutti_gpu on, on a communicator of its own. */
+#ifndef TT_GPU_RMA_H
+#define TT_GPU_RMA_H
+
+#include "gpu/gpu.h"
+#include "gpu/slots.h"
+
+struct tt_gpu_rma;
+
+/* Memory that a rank exposes. */
+struct tutti_gpu_window {
+    struct tutti_gpu_window *next;
+    tutti_gpu *gpu;
+    uint32_t id;                /* equal on all ranks */
+    char *mem;                  /* of the device */
+    uint64_t *bytes;            /* [nranks] of each rank's window */
+};
+
+/* Adds a window of this rank. Collective; called by the worker. w->mem and the own element of
+ * w->bytes are set; sets the others, and w->id. status: an error of this rank, with its message as
+ * the last error; w is then unused. If a rank passes an error or fails, all return one. */
+tutti_status tt_gpu_rma_add(tutti_gpu *gpu, struct tutti_gpu_window *w, tutti_status status);
+/* Removes it: a later put of another rank is an error. Any thread. */
+void tt_gpu_rma_remove(struct tutti_gpu_window *w);
+
+/* Pinned memory that a put needs. */
+size_t tt_gpu_rma_bytes(const tutti_gpu *gpu);
+/* Run a TUTTI_GPU_PUT_SIGNAL to the window `id`, and a TUTTI_GPU_WAIT_SIGNAL. Called by the worker.
+ * `staging` has tt_gpu_rma_bytes bytes. A failure ends gpu. */
+tutti_status tt_gpu_rma_put(tutti_gpu *gpu, const tutti_gpu_op *op, uint32_t id, char *staging);
+tutti_status tt_gpu_rma_wait(tutti_gpu *gpu, const tutti_gpu_op *op);
+
+/* Ends all waits, on all ranks. Any thread. No-op without windows. */
+void tt_gpu_rma_abort(tutti_gpu *gpu);
+/* Waits until this rank's puts have arrived. The service thread frees everything when all ranks
+ * have left. The last rank of a process waits for that, and so does a rank whose communicator has
+ * failed, which is short. The worker has ended. has_context: the context is current; without it,
+ * the stream is not destroyed. */
+void tt_gpu_rma_close(tutti_gpu *gpu, bool has_context);
+
+#endif

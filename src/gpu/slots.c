@@ -1,0 +1,60 @@
+#include "gpu/slots.h"
+
+#include "tutti/gpu.h"
+
+#define ALIGN 64u
+#define PIECE_BYTES_MAX (256u << 10)
+#define PIECE_BYTES_MIN (4u << 10)
+#define RINGS_BYTES_MAX ((size_t)64 << 20)      /* of all rings, unless pieces would be too short */
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+struct tt_gpu_layout tt_gpu_layout_of(uint32_t nranks)
+{
+    const size_t word = sizeof(uint64_t);
+    struct tt_gpu_layout l = { .nranks = nranks, .piece_bytes = PIECE_BYTES_MAX };
+
+    while (l.piece_bytes > PIECE_BYTES_MIN &&
+           l.piece_bytes * TT_GPU_RING_DEPTH * nranks > RINGS_BYTES_MAX)
+        l.piece_bytes /= 2;
+    l.tails = l.heads + aligned(nranks * word);
+    l.counts = l.tails + aligned(nranks * word);
+    l.wake = l.counts + aligned((size_t)nranks * TUTTI_GPU_SIGNALS * word);
+    l.left = l.wake + sizeof(uint64_t);
+    l.slots = l.wake + ALIGN;
+    l.slot_bytes = sizeof(struct tt_gpu_piece) + l.piece_bytes;
+    l.bytes = l.slots + l.slot_bytes * TT_GPU_RING_DEPTH * nranks;
+    return l;
+}
+
+size_t tt_gpu_layout_count(const struct tt_gpu_layout *l, uint32_t rank, uint32_t signal)
+{
+    return l->counts + ((size_t)rank * TUTTI_GPU_SIGNALS + signal) * sizeof(uint64_t);
+}
+
+size_t tt_gpu_layout_slot(const struct tt_gpu_layout *l, uint32_t rank, uint64_t piece)
+{
+    return l->slots +
+           ((size_t)rank * TT_GPU_RING_DEPTH + piece % TT_GPU_RING_DEPTH) * l->slot_bytes;
+}
+
+tutti_status tt_gpu_piece_check(const struct tt_gpu_layout *l, const struct tt_gpu_piece *p,
+                                uint32_t rank, int known, size_t window_bytes)
+{
+    if (p->is_last > 1 || p->signal >= TUTTI_GPU_SIGNALS || p->bytes > l->piece_bytes)
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: rank %u put a piece of %u bytes with signal %u", rank,
+                       p->bytes, p->signal);
+    if (p->window == TT_GPU_NO_WINDOW && !p->bytes)
+        return TUTTI_OK;
+    if (!known)
+        return tt_fail(TUTTI_ERR_INVALID, "gpu: rank %u put into a window that was freed", rank);
+    if (p->offset > window_bytes || p->bytes > window_bytes - p->offset)
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "protocol error: rank %u put %u bytes at offset %llu into a window of %zu",
+                       rank, p->bytes, (unsigned long long)p->offset, window_bytes);
+    return TUTTI_OK;
+}

@@ -1,0 +1,14 @@
+/* The job that a command queries: options common to `tutti status` and `tutti top`. */
+#ifndef TUTTI_TOOLS_STATUS_TARGET_H
+#define TUTTI_TOOLS_STATUS_TARGET_H
+
+#include "tools/command_line.h"
+
+struct status_target {
+    const char *what;           /* start of a job's number, or path; NULL: the only job */
+    uint32_t timeout_ms;        /* of a query */
+};
+
+extern const struct command_line status_target_command_line;
+
+#endif
