@@ -105,7 +105,7 @@ def rows_of(wires, found):
     yield row(between_kernels(wires), found["flag", "", 8])
     yield row(bounce(wires), found["bounce", "", 8])
     for size in SIZES:
-        yield row(trip(wires, size), found["trip", "full", size],
+        yield row(trip(wires, size), found["trip", "default", size],
                   against="round trip of a word between a kernel and a thread")
     for size, tiles in BURSTS:
         for mode in MODES:

@@ -274,7 +274,7 @@ static void measure_trips(struct side *s)
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         for (uint32_t i = 0; i < ROUNDS; i++)
             us[i] = trip_us(s, sizes[k]);
-        say(s, "trip", "full", sizes[k], 1, us);
+        say(s, "trip", "default", sizes[k], 1, us);
     }
 }
 
@@ -284,12 +284,12 @@ static void measure_bursts(struct side *s, uint64_t bytes, uint32_t tiles)
     double us[TUTTI_DEVICE_MODES][ROUNDS];
 
     for (uint32_t i = 0; i < ROUNDS; i++)
-        for (int mode = 0; mode < TUTTI_DEVICE_MODES; mode++) {
+        for (int mode = TUTTI_DEVICE_COUPLED; mode < TUTTI_DEVICE_MODES; mode++) {
             CHECK(tutti_device_set_mode(s->device, (tutti_device_mode)mode, TUTTI_DEVICE_SEQUENCED) == TUTTI_OK);
             CHECK(tutti_device_view_of(s->device, &s->view) == TUTTI_OK);
             us[mode][i] = burst_us(s, bytes, tiles);
         }
-    for (int mode = 0; mode < TUTTI_DEVICE_MODES; mode++)
+    for (int mode = TUTTI_DEVICE_COUPLED; mode < TUTTI_DEVICE_MODES; mode++)
         say(s, "burst", tutti_device_mode_name((tutti_device_mode)mode), bytes, BLOCKS * tiles,
             us[mode]);
 }

@@ -8,8 +8,7 @@
 extern "C" {
 #endif
 
-/* The timed forms, in the order of each round. From FULL on, the numbers are those of
- * tutti_device_mode. */
+/* The timed forms, in the order of each round. From FULL on, they are modes of the proxy. */
 enum form { COLLECTIVE, PADDED, FULL, COUPLED, DECOUPLED, ORDERED, FORMS };
 extern const char *const options_forms[FORMS];
 

@@ -51,10 +51,14 @@ static size_t count_wrong(const struct rank *me, enum form form)
 /* Sets the proxy mode of a kernel form. Collectives use none. */
 static tutti_status set_mode(struct rank *me, enum form form)
 {
+    static const tutti_device_mode modes[FORMS] = {
+        [FULL] = TUTTI_DEVICE_FULL, [COUPLED] = TUTTI_DEVICE_COUPLED,
+        [DECOUPLED] = TUTTI_DEVICE_DECOUPLED, [ORDERED] = TUTTI_DEVICE_ORDERED,
+    };
+
     if (form < FULL)
         return TUTTI_OK;
-    return tutti_device_set_mode(tutti_moe_device(me->tiles), (tutti_device_mode)(form - FULL),
-                                 TUTTI_DEVICE_SEQUENCED);
+    return tutti_device_set_mode(tutti_moe_device(me->tiles), modes[form], TUTTI_DEVICE_SEQUENCED);
 }
 
 /* Runs one form once. *ms and *compute_ms: of the slowest rank; *wrong: sum over all ranks. */

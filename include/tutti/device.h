@@ -37,6 +37,8 @@
  *     DECOUPLED  group_put: put; else as COUPLED      drain   1 drain, by the leader's fence
  *     ORDERED    put, mark, signal                    mark    n marks, 0 drains
  *     FULL       group_put: put; else as ORDERED      mark    1 mark, 0 drains
+ *     DEFAULT    ORDERED where the transports to all ranks are ordered, so that marks cost nothing;
+ *                else FULL
  * A drain stops the proxy until all data of this device, to any peer, is complete. It is needed on
  * networks that do not guarantee ordering. In COUPLED and DECOUPLED an unresponsive peer therefore
  * blocks all others. A mark orders the next signal to a peer after earlier data to it, without
@@ -77,10 +79,11 @@ typedef struct tutti_device tutti_device;
 
 /* How the proxy orders a signal after data (see the table at the top of this header). */
 typedef enum tutti_device_mode {
-    TUTTI_DEVICE_FULL = 0,      /* decoupled and ordered */
+    TUTTI_DEVICE_DEFAULT = 0,   /* ORDERED or FULL, chosen when the mode is set */
     TUTTI_DEVICE_COUPLED,
     TUTTI_DEVICE_DECOUPLED,
     TUTTI_DEVICE_ORDERED,
+    TUTTI_DEVICE_FULL,          /* decoupled and ordered */
     TUTTI_DEVICE_MODES
 } tutti_device_mode;
 
@@ -177,8 +180,8 @@ TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_
 TUTTI_API tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_counters *out);
 /* Resets all counters to 0; no kernel may be running. */
 TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
-/* Return the name of a mode ("full", "coupled", "decoupled", "ordered") or of a lane policy
- * ("sequenced", "pinned", "round-robin"); "?" for an unknown value. */
+/* Return the name of a mode ("default", "coupled", "decoupled", "ordered", "full") or of a lane
+ * policy ("sequenced", "pinned", "round-robin"); "?" for an unknown value. */
 TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
@@ -199,7 +202,7 @@ typedef struct tutti_device_trigger {
  * from the creation of the device. */
 typedef struct tutti_device_view {
     uint32_t rank, nranks;      /* of the window */
-    uint32_t mode, wakes_hosts;
+    uint32_t mode, wakes_hosts; /* mode: a tutti_device_mode, not DEFAULT */
     uint32_t fifo_slots, ngroups, nflags;
     uint32_t by_proxy;          /* 1: all signals go through the proxy, because blocks cannot
                                  * update host memory atomically with respect to the host */

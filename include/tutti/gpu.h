@@ -159,7 +159,7 @@ typedef struct tutti_gpu_op {
  * concurrently, and last the waits for signals. Either all streams or no stream must be in a
  * capture; the streams of one tutti_gpu must be in the same capture. The caller may free ops when
  * the call returns.
- * Source: ncclGroupStart and ncclGroupEnd. */
+ * Modelled on ncclGroupStart and ncclGroupEnd. */
 TUTTI_API tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n);
 
 /* Returns TUTTI_PENDING, or the status of the completed operation. Does not block. */
@@ -222,7 +222,7 @@ TUTTI_API tutti_status tutti_gpu_window_free(tutti_gpu_window *window);
  * stream continues when src is reusable. Puts and signals from one rank to another arrive in the
  * order of their calls: when a signal has arrived, its data and that of all earlier puts is in
  * device memory. The target makes no call.
- * Source: ncclPutSignal of NCCL 2.29. */
+ * Modelled on ncclPutSignal of NCCL 2.29. */
 TUTTI_API tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti_dtype type,
                                             int peer, tutti_gpu_window *window, size_t offset,
                                             uint32_t signal, tutti_gpu *gpu, void *stream);

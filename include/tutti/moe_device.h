@@ -190,8 +190,9 @@ TUTTI_DEVICE float tutti_moe_from_e4m3(uint8_t v)
     return tutti_moe_float(sign | (magnitude == 0x07f00000 ? 0x7fc00000u : finite));
 }
 
-/* Returns the scale for elements with this largest magnitude, as a biased exponent e:
- * largest / 2^(e - 127) is in (224, 448], or e is 1 (2^-126). Returns 0 for a NaN or infinity. */
+/* Returns the scale for elements whose largest magnitude is `largest`, as a biased exponent e:
+ * largest / 2^(e - 127) is in (224, 448], but e is at least 1 (2^-126). Returns 0 if `largest` is
+ * NaN or infinite. */
 TUTTI_DEVICE uint32_t tutti_moe_scale_exponent(float largest)
 {
     const uint32_t bits = tutti_moe_bits(largest), exponent = bits >> 23;

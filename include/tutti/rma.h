@@ -230,13 +230,13 @@ typedef enum tutti_atomic_op {
     TUTTI_ATOMIC_AND, TUTTI_ATOMIC_OR, TUTTI_ATOMIC_XOR
 } tutti_atomic_op;
 
-/* Updates a word of 4 or 8 bytes (argument `bytes`) at `offset`, a multiple of `bytes`, in the
- * window of `rank`. If old is not NULL, the call waits, and *old receives the previous value. If
- * old is NULL, the call waits only if the queue of `rank` is full (see "Blocking and
- * non-blocking"), and the update is complete after tutti_window_quiet. With 4 bytes, the low halves
- * of operand, compare and *old are used. The update is atomic with respect to
- * all atomics and ADD signals of the same width on that word, and to atomic CPU instructions that
- * the owner, or another rank through tutti_window_pointer, executes on the word. */
+/* Applies `op` to the word at `offset` in the window of `rank`. `bytes` is the size of the word, 4
+ * or 8, and `offset` is a multiple of it. If old is not NULL, the call waits, and *old receives the
+ * previous value. If old is NULL, the call waits only if the queue for `rank` is full (see "Blocking
+ * and non-blocking"), and the update is complete after tutti_window_quiet. With 4 bytes, the low
+ * halves of operand, compare and *old are used. The update is atomic with respect to other atomics
+ * and ADD signals of the same width on that word. It is also atomic with respect to atomic CPU
+ * instructions of the owner, and of ranks that map the word (tutti_window_pointer). */
 TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset,
                                            size_t bytes, tutti_atomic_op op, uint64_t operand,
                                            uint64_t compare, uint64_t *old);

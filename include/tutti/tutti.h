@@ -202,7 +202,7 @@ typedef struct tutti_conf {
 } tutti_conf;
 
 /* Id of a new communicator, from tutti_id_create. The application distributes it to all ranks.
- * Source: ncclUniqueId. */
+ * Modelled on ncclUniqueId. */
 typedef struct tutti_id {
     char bytes[128];
 } tutti_id;
@@ -220,7 +220,7 @@ TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *con
 
 /* Creates an id. Exactly one process makes this call; the process may have any rank. A background
  * thread of this process serves the rendezvous until all ranks have connected or the timeout has
- * expired. conf may be NULL. Source: ncclGetUniqueId. */
+ * expired. conf may be NULL. Modelled on ncclGetUniqueId. */
 TUTTI_API tutti_status tutti_id_create(tutti_id *out, const tutti_conf *conf);
 /* Like tutti_comm_create, but uses the id instead of conf->rendezvous and conf->token. */
 TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id, int nranks,
@@ -228,10 +228,10 @@ TUTTI_API tutti_status tutti_comm_create_id(tutti_comm **out, const tutti_id *id
 
 /* Splits `parent` by colour; within a colour, ranks are ordered by key, then by parent rank. A rank
  * with a negative colour must also make this call, and gets *out = NULL. Collective over parent.
- * The new communicator shares the parent's connections. Source: MPI_Comm_split. */
+ * The new communicator shares the parent's connections. Modelled on MPI_Comm_split. */
 TUTTI_API tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key, tutti_comm **out);
 /* Creates a communicator with the same ranks and separate message matching. Collective over parent.
- * Source: MPI_Comm_dup. */
+ * Modelled on MPI_Comm_dup. */
 TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
 
 /* Creates a communicator of ranks[n] of `parent`, in this order. Collective over the listed ranks
@@ -239,7 +239,7 @@ TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
  * point-to-point messages on `parent` with this tag. Two groups that share a rank need different
  * tags, unless all shared ranks create the two groups in the same order. Several threads may make
  * this call on the same parent at once, in any order, if the tags differ. The new communicator
- * shares the parent's connections. Source: MPI_Comm_create_group.
+ * shares the parent's connections. Modelled on MPI_Comm_create_group.
  * INVALID: a rank is out of range or listed twice, this rank is not listed, or n is not positive.
  * MISMATCH or TIMEOUT: ranks passed different lists. TIMEOUT: a listed rank did not make the
  * call. */
@@ -257,7 +257,7 @@ TUTTI_API tutti_status tutti_comm_status(const tutti_comm *comm);
 /* Aborts the communicator: current and later calls on any of its ranks return TUTTI_ERR_ABORTED.
  * Returns without waiting for the other ranks. Afterwards the communicator can only be destroyed.
  * Any thread.
- * Source: ncclCommAbort. */
+ * Modelled on ncclCommAbort. */
 TUTTI_API tutti_status tutti_comm_abort(tutti_comm *comm);
 
 /* Frees the communicator. Not collective. Aborts pending requests first; the caller must still free
@@ -414,7 +414,7 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
  * receive is posted before the send.
  * TIMEOUT: no rank sent. PEER_LOST: a rank that might have been the sender was lost, or all other
  * ranks have destroyed the communicator.
- * Source: MPI_ANY_SOURCE; MPI 4.0, section 3.5. */
+ * Modelled on MPI_ANY_SOURCE; MPI 4.0, section 3.5. */
 #define TUTTI_ANY_RANK (-1)
 
 TUTTI_API tutti_status tutti_send(const void *buf, size_t count, tutti_dtype type, int peer,
@@ -438,7 +438,7 @@ typedef struct tutti_p2p {
  * when the last operation completes. call->timeout_ms applies to each operation; call->tag,
  * call->algo and call->source are ignored. The caller may free ops when the call returns. Returns
  * the error of the failed operation with the lowest index.
- * Source: ncclGroupStart and ncclGroupEnd; MPI_Isend, MPI_Irecv and MPI_Waitall. */
+ * Modelled on ncclGroupStart and ncclGroupEnd; MPI_Isend, MPI_Irecv and MPI_Waitall. */
 TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
                                    const tutti_call *call);
 
@@ -456,7 +456,7 @@ TUTTI_API tutti_status tutti_mem_free(tutti_comm *comm, void *mem);
  * background or at first use, as set by TUTTI_REGISTER (docs/rdma.md). The same applies to memory
  * from tutti_mem_alloc. Other transports ignore registrations. A buffer may span several adjacent
  * registrations.
- * NOMEM: a device could not register the memory in this call. Source: ncclCommRegister.
+ * NOMEM: a device could not register the memory in this call. Modelled on ncclCommRegister.
  *
  * tutti_mem_deregister ends the registration that starts at `mem`; call it before the memory is
  * unmapped. INVALID, without any effect: no registration starts at `mem`, or part of the memory is

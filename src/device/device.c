@@ -94,6 +94,20 @@ static tutti_status device_copy_conf(tutti_device *d, const tutti_device_conf *g
     return st;
 }
 
+/* Returns the mode that DEFAULT stands for: ORDERED if marks cost nothing on the way to every rank,
+ * else FULL. Other modes are returned unchanged. */
+static tutti_device_mode resolve_mode(const tutti_device *d, tutti_device_mode mode)
+{
+    const tutti_comm *comm = d->window->comm;
+
+    if (mode != TUTTI_DEVICE_DEFAULT)
+        return mode;
+    for (uint32_t r = 0; r < comm->nranks; r++)
+        if (r != comm->rank && !tt_engine_wire_is_ordered(d->window->home->engine, comm->ranks[r]))
+            return TUTTI_DEVICE_FULL;
+    return TUTTI_DEVICE_ORDERED;
+}
+
 /* ---- memory visible to blocks ---------------------------------------------------------------- */
 
 /* Allocates zeroed memory for `what`; NULL (logged). The device frees it. */
@@ -184,11 +198,11 @@ static tutti_status make_view(tutti_device *d)
 {
     tutti_device_view *v = &d->view;
     const tutti_device_conf *c = &d->conf;
+    tutti_status st;
 
     *v = (tutti_device_view){
         .rank = d->window->comm->rank,
         .nranks = d->window->comm->nranks,
-        .mode = (uint32_t)c->mode,
         .wakes_hosts = c->wakes_hosts,
         .fifo_slots = c->fifo_slots,
         .pending = c->pending,
@@ -228,7 +242,10 @@ static tutti_status make_view(tutti_device *d)
     v->clock_ms = d->clock_ms;
     if (d->npieces < 18)        /* an allocation failed */
         return TUTTI_ERR_NOMEM;
-    return fill_part_tables(d);
+    st = fill_part_tables(d);
+    if (!st)
+        v->mode = (uint32_t)resolve_mode(d, c->mode);
+    return st;
 }
 
 /* ---- creation and destruction ---------------------------------------------------------------- */
@@ -252,7 +269,7 @@ static tutti_status make_proxy(tutti_device *d)
     const tutti_device_view *v = &d->view;
     const struct tt_proxy_conf conf = {
         .sink = tt_proxy_put_of(&d->sink),
-        .mode = d->conf.mode,
+        .mode = (tutti_device_mode)v->mode,
         .rank = v->rank,
         .nranks = v->nranks,
         .timeout_ns = d->conf.timeout_ms < 0 ? TT_NEVER : tt_deadline_ns(0, d->conf.timeout_ms),
@@ -400,13 +417,15 @@ tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **o
 tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
                                    tutti_device_lanes lanes)
 {
-    const uint32_t change = tt_device_change(mode, lanes);
+    uint32_t change;
     tutti_status st = device_check(device, "tutti_device_set_mode");
 
     if (!st)
         st = check_mode(mode, lanes, "tutti_device_set_mode");
     if (st)
         return st;
+    mode = resolve_mode(device, mode);
+    change = tt_device_change(mode, lanes);
     atomic_store(&device->change, change);
     tutti_device_wake(device);
     if (!wait_for_change(device, change)) {
@@ -416,9 +435,8 @@ tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
                             "tutti_device_set_mode: timed out after %lld ms: earlier puts are "
                             "still queued (mode remains %s)",
                             (long long)device->conf.timeout_ms,
-                            tutti_device_mode_name(device->conf.mode));
+                            tutti_device_mode_name((tutti_device_mode)device->view.mode));
     }
-    device->conf.mode = mode;
     device->conf.lanes = lanes;
     device->view.mode = (uint32_t)mode;
     return tutti_device_status(device);
@@ -473,8 +491,8 @@ tutti_status tutti_device_counters_reset(tutti_device *device)
 
 const char *tutti_device_mode_name(tutti_device_mode mode)
 {
-    static const char *const names[TUTTI_DEVICE_MODES] = { "full", "coupled", "decoupled",
-                                                           "ordered" };
+    static const char *const names[TUTTI_DEVICE_MODES] = { "default", "coupled", "decoupled",
+                                                           "ordered", "full" };
 
     return (uint32_t)mode < TUTTI_DEVICE_MODES ? names[mode] : "?";
 }

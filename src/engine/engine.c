@@ -299,9 +299,9 @@ bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint3
     return true;
 }
 
-/* Returns the name of the wire that a link to the peer will use: the first of its wires that
- * this process has. Shared memory is used only within a host. */
-static const char *expected_wire(const struct tt_engine *e, uint32_t peer)
+/* Returns the wire that a link to the peer will use: the first of its wires that this process has,
+ * or NULL. Shared memory is used only within a host. */
+static const struct tt_wire *expected_wire(const struct tt_engine *e, uint32_t peer)
 {
     uint8_t card[TT_ENGINE_CARD_BYTES], address[TT_BLOB_BYTES];
     struct tt_reader r;
@@ -319,12 +319,13 @@ static const char *expected_wire(const struct tt_engine *e, uint32_t peer)
         tt_read_bytes(&r, address, bytes);
         for (uint32_t i = 0; i < e->nwires; i++)
             if (strcmp(e->wire[i]->ops->name, name) == 0 && (local || strcmp(name, "shm") != 0))
-                return e->wire[i]->ops->name;
+                return e->wire[i];
     }
-    return "none";
+    return NULL;
 }
 
-const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
+/* Returns the wire that the peer is or would be reached over, or NULL. */
+static const struct tt_wire *wire_to(struct tt_engine *e, uint32_t peer)
 {
     const struct tt_peer *p;
     const struct tt_wire *w;
@@ -333,9 +334,21 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
     p = tt_peer_get(e, peer);
     w = p ? p->wire : NULL;
     tt_progress_unlock(e);
-    if (w)
-        return w->ops->name;
-    return expected_wire(e, peer);
+    return w ? w : expected_wire(e, peer);
+}
+
+const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
+{
+    const struct tt_wire *w = wire_to(e, peer);
+
+    return w ? w->ops->name : "none";
+}
+
+bool tt_engine_wire_is_ordered(struct tt_engine *e, uint32_t peer)
+{
+    const struct tt_wire *w = wire_to(e, peer);
+
+    return w && (w->caps & (TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_AWAITS)) == TT_WIRE_CAP_ORDERED;
 }
 
 void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job,

@@ -130,6 +130,9 @@ void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job,
 
 /* Returns the name of the wire that `peer` is (or would be) reached over. */
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
+/* Returns whether that wire keeps signals behind earlier data at no cost: it needs no fences
+ * (TT_WIRE_CAP_ORDERED) and no completions (TT_WIRE_CAP_AWAITS). */
+bool tt_engine_wire_is_ordered(struct tt_engine *e, uint32_t peer);
 /* Returns whether all of ranks[n] (job ranks) share a host and its shared memory. The result is
  * the same on every rank. */
 bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n);

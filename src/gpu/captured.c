@@ -243,8 +243,8 @@ static bool arrive(tutti_gpu *gpu, struct tt_gpu_captured *c, uint32_t stream)
 static void fail_overlap(tutti_gpu *gpu, const struct tt_gpu_captured *c)
 {
     tt_gpu_set_failed(gpu, tt_fail(TUTTI_ERR_INVALID,
-                                   "%s: launches of CUDA graphs from one capture overlap (instead "
-                                   "capture the operation once for each of them)",
+                                   "%s: overlapping launches of CUDA graphs from the same capture "
+                                   "(capture the operation separately for each graph)",
                                    tt_gpu_kind_name(c->unit->items[0].op.kind)));
     tutti_comm_abort(gpu->comm);
     tt_gpu_rma_abort(gpu);

@@ -47,6 +47,8 @@ enum {
                                        this peer's puts may target it (tt_link.anymem) */
     TT_WIRE_CAP_DEVICE = 1u << 7,   /* puts with TT_DESC_DIRECT, from and to device memory
                                        registered with the registry (registry.h) */
+    TT_WIRE_CAP_AWAITS = 1u << 8,   /* ORDERED, but the network is not: a signal leaves only when
+                                       earlier puts have completed at the peer */
     TT_WIRE_CAP_PINS = 1u << 6      /* registration is slow and pins memory: the registry caches
                                        registrations (registry.h) */
 };

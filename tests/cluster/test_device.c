@@ -496,7 +496,7 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "12");
     bad = (tutti_device_conf){ .size = sizeof bad, .mode = TUTTI_DEVICE_MODES };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID,
-               "conf.mode is 4: must be 0 to");
+               "conf.mode is 5: must be 0 to");
     bad = (tutti_device_conf){ .size = sizeof bad, .groups = 1u << 30 };
     CHECK_SAYS(r, tutti_device_create(h.window, &bad, &d), TUTTI_ERR_INVALID, "groups");
     bad = (tutti_device_conf){ .size = sizeof bad, .flags = (1u << 16) + 1 };
@@ -727,7 +727,7 @@ static void holder_fini(struct holder *h)
  * no longer. */
 static void patience_role(struct rank *r)
 {
-    const tutti_device_conf conf = { .no_direct = 1 };
+    const tutti_device_conf conf = { .mode = TUTTI_DEVICE_FULL, .no_direct = 1 };
     uint64_t src = 5;
     tutti_device_view view;
     struct here h;
@@ -758,6 +758,33 @@ static void mode_change_has_a_time_limit(void **state)
 {
     (void)state;
     over_ways(patience_role, 2, NULL);
+}
+
+/* The default is ORDERED where signals stay behind data at no cost, and FULL where marks are
+ * needed: with several lanes. */
+static void default_role(struct rank *r)
+{
+    const struct way *w = r->job->arg;
+    const uint32_t expected = w == &ways[TCP_4_LANES] ? TUTTI_DEVICE_FULL : TUTTI_DEVICE_ORDERED;
+    const tutti_device_conf conf = { .no_direct = w->no_direct, .polls = w->polls };
+    tutti_device_view view;
+    struct here h;
+
+    here_init(r, &h, 64, &conf);
+    CHECK_OK(r, tutti_device_view_of(h.device, &view));
+    CHECK(r, view.mode == expected);
+    CHECK_OK(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_COUPLED, TUTTI_DEVICE_SEQUENCED));
+    CHECK_OK(r, tutti_device_set_mode(h.device, TUTTI_DEVICE_DEFAULT, TUTTI_DEVICE_SEQUENCED));
+    CHECK_OK(r, tutti_device_view_of(h.device, &view));
+    CHECK(r, view.mode == expected);
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    here_fini(r, &h);
+}
+
+static void default_mode_follows_the_transport(void **state)
+{
+    (void)state;
+    over_ways(default_role, 2, NULL);
 }
 
 /* ---- system calls ---- */
@@ -928,6 +955,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lost_rank_ends_pending_waits),
         cmocka_unit_test(a_device_is_ended_by_hand),
         cmocka_unit_test(failed_puts_are_reported_at_source),
+        cmocka_unit_test(default_mode_follows_the_transport),
         cmocka_unit_test(mode_change_has_a_time_limit),
         cmocka_unit_test(group_signals_share_system_calls),
         cmocka_unit_test(blocks_hash_as_processors_do),

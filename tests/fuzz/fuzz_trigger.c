@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes == 0)
         return 0;
     tt_log_set(TT_LOG_NONE);
-    conf.mode = (tutti_device_mode)(data[0] % TUTTI_DEVICE_MODES);
+    conf.mode = (tutti_device_mode)(1 + data[0] % TUTTI_DEVICE_FULL);
     tt_assert(tt_proxy_init(&p, &conf) == TUTTI_OK);
     for (data++, bytes--; bytes >= sizeof(tutti_device_trigger); data += 16, bytes -= 16) {
         tutti_device_trigger t;

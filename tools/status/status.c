@@ -71,7 +71,7 @@ static const struct command_line command = {
     .args_doc = "[JOB|PATH]",
     .doc = "Shows the operations in progress on each rank of a running or hung job, the times of "
            "their calls, the ranks that have not called them, and the ranks that do not respond."
-           "\vJOB is the first digits of a job's number. "
+           "\vJOB is the id of a job, or its first digits. "
            "PATH is a status socket, or a directory of them. Without an argument, the only job of "
            "this user on this host is shown. One process is queried; it collects the reports of "
            "all ranks, also while the program computes or hangs. The sockets are in "

@@ -169,9 +169,10 @@ static void page_comms(const struct status_judged *j, uint32_t n, uint32_t rows,
         fputs("<p class=\"soft\">none</p>\n", to);
     else
         fputs("<div class=\"wide tall\"><table><thead><tr><th>state</th><th>name</th><th "
-              "class=\"n\">ranks in it</th><th>operation</th><th class=\"n\">since</th><th>missing "
-              "or different</th><th class=\"n\">calls/s</th><th class=\"n\">data</th><th "
-              "class=\"n\">latest rank</th><th class=\"n\">most waiting</th></tr></thead><tbody>\n",
+              "class=\"n\">ranks in operation</th><th>operation</th><th class=\"n\">elapsed</th>"
+              "<th>missing or mismatched ranks</th><th class=\"n\">calls/s</th><th "
+              "class=\"n\">data</th><th class=\"n\">least time in collectives</th><th "
+              "class=\"n\">most time</th></tr></thead><tbody>\n",
               to);
     for (uint32_t i = 0; i < n && i < rows; i++)
         page_comm(&j[i], to);
@@ -249,7 +250,7 @@ static void page_ops(const struct status_answer *a, uint32_t rows, FILE *to)
     fputs("<section id=\"operations\"><h2>Sends, receives and one-sided calls in "
           "progress</h2>\n<div class=\"wide tall\"><table><thead><tr><th class=\"n\">rank</th>"
           "<th>operation</th><th class=\"n\">peer</th><th>communicator</th><th "
-          "class=\"n\">since</th></tr></thead><tbody>\n",
+          "class=\"n\">elapsed</th></tr></thead><tbody>\n",
           to);
     for (uint32_t i = 0; i < r->nops && i < rows; i++)
         page_op(r, &r->ops[i], to);

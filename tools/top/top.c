@@ -47,10 +47,11 @@ static const struct command_line command = {
     .common_at = offsetof(struct options, target),
     .args_doc = "[JOB|PATH]",
     .doc =
-        "Shows the communicators of a running job each second: operations and bytes per second, "
-        "the rank that spent the least time in collectives (others wait for it), and the rank "
-        "that spent the most; and the traffic of each lane, for transports that count it.\vJOB "
-        "is the first digits of a job's number. PATH is a status socket, or a directory of them. "
+        "Shows the communicators of a running job, every second by default. Each row has the "
+        "operations and bytes per second, the rank that spent the least time in collectives (the "
+        "others wait for it), and the rank that spent the most. Also shows the traffic of each "
+        "lane, if the transport counts it.\vJOB is the id of a job, or its first digits. PATH is "
+        "a status socket, or a directory of them. "
         "Without an argument, the only job of this user on this host is shown. "
         "All numbers are those of the last second. `tutti profile` names slow ranks and links "
         "from trace dumps.\n\n"
@@ -140,7 +141,7 @@ static bool print_answer(const struct status_answer *a, uint32_t rows, FILE *to)
     qsort(list, n, sizeof *list, by_wait);
     print_head(a, to);
     fprintf(to, "\n%-20s %6s %10s  %14s  %14s  %s\n", "communicator", "ranks", "calls/s",
-            "latest, in it", "most, in it", "bytes");
+            "least time", "most time", "bytes");
     for (uint32_t i = 0; i < n && i < rows; i++)
         print_comm(list[i], to);
     if (n > rows)

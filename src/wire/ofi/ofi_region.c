@@ -157,6 +157,8 @@ tutti_status tt_ofi_regions_open(struct tt_ofi *o)
 
     t->region_bytes = sizeof(struct tt_ofi_region);
     t->key_magic = TT_OFI_KEY_MAGIC;
+    if (!o->provider.ordered)
+        o->base.wire.caps |= TT_WIRE_CAP_AWAITS;
     if (o->provider.per_endpoint)
         return TUTTI_OK;
     t->registrar =
