@@ -2,14 +2,14 @@
  *
  * Conventions for all calls below:
  *  - Shapes: `src[count]` and `dst[nranks][count]` are contiguous arrays of `type`, row-major.
- *  - Units: counts, displacements and offsets are `size_t`, in elements. A suffix gives any other
- *    unit: _bytes, _ms (milliseconds) or _ns (nanoseconds).
- *  - Errors: every call returns a tutti_status and writes its outputs only on TUTTI_OK. Exception:
- *    the contents of `dst` are undefined after a failed transfer (see tutti_conf.restore). The
- *    thread that made a failed call gets the message from tutti_last_error(). The message is also
- *    logged to stderr (see TUTTI_LOG).
- *  - A process that ends without tutti_comm_destroy is a lost rank. Operations of other ranks still
- *    complete if all their data has arrived; all others return TUTTI_ERR_PEER_LOST.
+ *  - Units: counts and displacements are `size_t`, in elements. Offsets are in bytes. Names of
+ *    other quantities end with their unit: _bytes, _ms (milliseconds) or _ns (nanoseconds).
+ *  - Errors: calls that can fail return a tutti_status. They write their outputs only on TUTTI_OK.
+ *    Exception: the contents of `dst` are undefined after a failed transfer (see
+ *    tutti_conf.restore). tutti_last_error() returns the message in the thread that made the failed
+ *    call. The message is also logged to stderr (see TUTTI_LOG).
+ *  - A process that ends without tutti_comm_destroy is a lost rank. An operation of another rank
+ *    completes if all its data has arrived, and otherwise returns TUTTI_ERR_PEER_LOST.
  *  - Order: all ranks of a communicator call its collectives in the same order.
  *  - Threads: only one thread at a time may use a communicator. A concurrent call returns
  *    TUTTI_ERR_INVALID at once and has no effect. If the rejected call was a collective, this rank
@@ -17,12 +17,13 @@
  *    Different threads may use different communicators at the same time. Calls marked "any thread"
  *    have no such restriction.
  *  - Local: calls marked "local" do not communicate with other ranks.
- *  - Blocking: a function with the argument `call` is non-blocking if call->request is set.
- *    Otherwise, or if `call` is NULL, it blocks, for at most the timeout of the call.
+ *  - Blocking: a function with the argument `call` is non-blocking if call->request is not NULL.
+ *    Otherwise, or if `call` is NULL, the function blocks until the operation completes or times
+ *    out.
  *  - Structs: zero the whole struct, then set `size` to the sizeof of its type. A field that is
- *    zero (or NULL) takes its default value. New releases add fields at the end. A newer library
- *    reads fields that an older program lacks as zero. An older library accepts unknown fields only
- *    if they are zero; otherwise it returns TUTTI_ERR_INVALID.
+ *    zero (or NULL) takes its default value. New releases add fields at the end. If an older
+ *    program lacks a field, a newer library treats the field as zero. An older library accepts
+ *    unknown fields only if they are zero; otherwise it returns TUTTI_ERR_INVALID.
  *  - Ownership: buffers belong to the caller. Tutti accesses them until the call returns or, for a
  *    non-blocking call, until its request completes. This also applies to failed calls.
  *  - In place, as in NCCL: allreduce, reduce, broadcast and alltoall with src == dst;
@@ -30,7 +31,7 @@
  *    Any other overlap of src and dst is an error.
  *
  * Any collective, send, receive or wait may return any error of tutti_status below. The comments on
- * individual calls describe only errors that need more explanation.
+ * individual calls explain only errors that need it.
  *
  * Sources: NCCL 2.x user guide (names, argument order, in-place rules, busbw); MPI 4.0, chapters 5
  * and 6 (definitions of the operations); NCCLX (arXiv 2510.20171). */
@@ -78,8 +79,8 @@ typedef enum tutti_status {
 /* Returns the name of a status, e.g. "PEER_LOST", or "?" for an unknown value. Any thread. */
 TUTTI_API const char *tutti_status_name(tutti_status status);
 
-/* Returns the error message of the calling thread's last failed call, or "" if none has failed. The
- * string is valid until the thread's next failed call. */
+/* Returns the error message of the calling thread's last failed call, or "" if no call has failed.
+ * The string is valid until the thread's next failed call. */
 TUTTI_API const char *tutti_last_error(void);
 
 /* Returns the library's version, e.g. "0.1.0". Any thread. */
@@ -91,7 +92,7 @@ TUTTI_API const char *tutti_version(void);
 typedef enum tutti_dtype {
     TUTTI_I8 = 0, TUTTI_U8, TUTTI_I16, TUTTI_U16, TUTTI_I32, TUTTI_U32, TUTTI_I64, TUTTI_U64,
     TUTTI_F16,          /* IEEE 754 binary16 */
-    TUTTI_BF16,         /* bfloat16: the upper half of a binary32 */
+    TUTTI_BF16,         /* bfloat16: the upper 16 bits of a binary32 */
     TUTTI_F32, TUTTI_F64,
     TUTTI_F8E4M3,       /* OCP 8-bit, 4 exponent bits, no infinity, saturating (arXiv 2209.05433) */
     TUTTI_F8E5M2,       /* OCP 8-bit, 5 exponent bits, IEEE-like */
@@ -101,16 +102,17 @@ typedef enum tutti_dtype {
 /* Reduction operations.
  * Each addition of 16-bit or 8-bit floats is computed in f32 and rounded once, to nearest even. A
  * sum over n ranks has at most n - 1 roundings. For values of equal sign, the relative error of the
- * sum is at most (n - 1) * u, where u is 2^-11 (f16), 2^-8 (bf16), 2^-4 (e4m3) or 2^-3 (e5m2).
- * Integer sums and products wrap. MIN and MAX return NaN if an operand is NaN. */
+ * sum is at most (n - 1) * u. The unit roundoff u is 2^-11 (f16), 2^-8 (bf16), 2^-4 (e4m3) or 2^-3
+ * (e5m2). Integer sums and products wrap on overflow. MIN and MAX return NaN if an operand is
+ * NaN. */
 typedef enum tutti_redop {
     TUTTI_SUM = 0,
     TUTTI_PROD,
     TUTTI_MIN,
     TUTTI_MAX,
     TUTTI_AVG,          /* the sum, divided once at the end by nranks or tutti_call.divisor.
-                           Integer sums wrap before the division, which truncates: the AVG of the
-                           u8 values 200, 200 and 200 is 29 */
+                           Integer sums wrap before the division, and the quotient is truncated: the
+                           AVG of the u8 values 200, 200 and 200 is 29 */
     TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR,      /* integer types only */
     TUTTI_PREMUL_SUM,   /* each input is multiplied by its rank's tutti_call.scale (rounded to the
                            data type), then summed */
@@ -119,31 +121,32 @@ typedef enum tutti_redop {
 
 /* Encodings of quantized collectives (tutti_call.quant).
  * Values are sent in blocks of 256 bytes (U4: 128 bytes). A block contains its scaling parameters
- * and the codes q of 248 elements (F8*: 252; U4: 240). The largest code N is 255 (U8) or 15 (U4).
- * An element x of a block is encoded as follows:
+ * and the codes q of 248 elements (F8: 252; U4: 240). The largest code N is 255 (U8) or 15 (U4). An
+ * element x of a block is encoded as follows:
  *   MINMAX  q = round((x - min) / (max - min) * N), decoded as min + q / N * (max - min).
  *           The minimum, the maximum and blocks of equal elements are exact.
- *   ZERO    q = round(x / scale) + zero, where min and max are extended to include 0,
+ *   ZERO    q = round(x / scale) + zero. min and max are extended to include 0,
  *           scale = (max - min) / N, and zero is the code of 0. Zeros are exact.
  *   F8      q = x / scale as an 8-bit float. scale is the power of two that brings the largest
  *           magnitude into the range of the type.
  * Each rank adds its own unquantized input to the received values in f32, and quantizes the sum
- * before sending it. Final results are forwarded in encoded form, and all ranks decode the same
- * codes, including the rank that computed them. Therefore results are bitwise identical on all
- * ranks. Runs with the same number of ranks and the same algorithm (tutti_call.algo, or the same
- * tune file) also give identical results, over every transport. Without these, the algorithm may
- * differ between runs, because its selection depends on measured times; results are then rounded
- * differently. The same holds for sums of floats without quantization.
+ * before sending it. Final results are forwarded in encoded form. All ranks decode the same codes,
+ * including the rank that computed the result. Therefore results are bitwise identical on all
+ * ranks. Results are also identical in all runs with the same number of ranks and the same
+ * algorithm (tutti_call.algo, or the same tune file), over every transport. If neither is set, runs
+ * may select different algorithms, because the selection depends on measured times. Results are
+ * then rounded differently. The same applies to sums of floats without quantization.
  *
- * Error bound. Let S be the sum over all ranks of the largest magnitude in a block, and R the sum
- * of the block's range max - min (ZERO: the extended range, R <= 2 S). A sum is quantized m times:
- * m = nranks in a ring, m <= 2 (nranks - 1) in general, and m = 1 without a reduction. Then
+ * Error bound. Each rank's input block has a largest magnitude and a range max - min (ZERO: the
+ * extended range). Let S be the sum of these magnitudes over all ranks, and R the sum of these
+ * ranges (R <= 2 S). A sum is quantized m times: m = nranks in a ring, m <= 2 (nranks - 1) in
+ * general, and m = 1 without a reduction. Then
  *   MINMAX, ZERO   |error| <= m (R / 2N + 2^-20 S) + m N 2^-149
  *   F8             |error| <= ((1 + e)^m - 1) S + m 2^-135, e = 2^-4 (E4M3), 2^-3 (E5M2)
- * plus the error of rounding to the type (f64 is sent as f32). For AVG the bound is divided by
- * nranks. Negative and denormal numbers have the same bounds. If a block contains an infinity, a
- * NaN or an f32 sum that overflows, all elements of the block become NaN; other blocks are
- * unaffected. Results outside the range of f16 or bf16 become the largest finite number of the
+ * Rounding to the data type adds its own error (f64 is sent as f32). For AVG the bound is divided
+ * by nranks. The bounds also hold for negative and denormal numbers. If a block contains an
+ * infinity, a NaN or an f32 sum that overflows, all elements of the block become NaN; other blocks
+ * are unaffected. Results outside the range of f16 or bf16 become the largest finite number of the
  * type. */
 typedef enum tutti_quant {
     TUTTI_QUANT_NONE = 0,
@@ -186,11 +189,11 @@ typedef struct tutti_conf {
     const char *interfaces; /* network interfaces: "eth" (name prefix), "=eth0" (exact name) or
                                "^docker,lo" (all except these prefixes); NULL: TUTTI_INTERFACES,
                                else selected by the routing table */
-    int32_t lanes;          /* lanes per peer, 1 to 16: TCP connections, RDMA queue pairs or
-                               endpoints; 0: TUTTI_LANES, else automatic */
-    int32_t restore;        /* 1: if an in-place call fails, Tutti restores its input, which costs a
-                               copy of each in-place input. 0: the buffer of a failed in-place call
-                               is undefined */
+    int32_t lanes;          /* number of lanes per peer, 1 to 16: TCP connections, RDMA queue pairs
+                               or endpoints; 0: TUTTI_LANES, else automatic */
+    int32_t restore;        /* 1: Tutti copies the input of each in-place call, and restores the
+                               input if the call fails. 0: after a failed in-place call, the
+                               contents of the buffer are undefined */
     const char *security;   /* security of connections between hosts: "plain" (unencrypted), "token"
                                (TLS 1.3 with the token) or "certificate" (TLS 1.3 with
                                TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY); NULL:
@@ -201,8 +204,8 @@ typedef struct tutti_conf {
                                parallel"; copied, at most 63 bytes; NULL: none */
 } tutti_conf;
 
-/* Id of a new communicator, from tutti_id_create. The application distributes it to all ranks.
- * Modelled on ncclUniqueId. */
+/* Identifies a new communicator. tutti_id_create creates the id, and the application distributes it
+ * to all ranks. Modelled on ncclUniqueId. */
 typedef struct tutti_id {
     char bytes[128];
 } tutti_id;
@@ -213,8 +216,8 @@ typedef struct tutti_id {
  *        TUTTI_SIZE and TUTTI_RENDEZVOUS, or the variables of a supported launcher (`tutti run`,
  *        mpirun of Open MPI or MPICH, srun, torchrun)
  * *out   is owned by the caller and freed with tutti_comm_destroy
- * TIMEOUT: some ranks did not connect. The message names them. With a tcp://, file:// or
- * etcd:// rendezvous, which rank 0 serves, the message names only rank 0 if rank 0 is missing.
+ * TIMEOUT: some ranks did not connect. The message names them. Rank 0 serves a tcp://, file:// or
+ * etcd:// rendezvous; if rank 0 is missing, the message names only rank 0.
  * MISMATCH: settings that must be equal differ between ranks. The message shows both. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
 
@@ -234,19 +237,20 @@ TUTTI_API tutti_status tutti_comm_split(tutti_comm *parent, int colour, int key,
  * Modelled on MPI_Comm_dup. */
 TUTTI_API tutti_status tutti_comm_dup(tutti_comm *parent, tutti_comm **out);
 
-/* Creates a communicator of ranks[n] of `parent`, in this order. Collective over the listed ranks
- * only; other ranks do not call it. All listed ranks pass the same list and tag. The call sends
- * point-to-point messages on `parent` with this tag. Two groups that share a rank need different
- * tags, unless all shared ranks create the two groups in the same order. Several threads may make
- * this call on the same parent at once, in any order, if the tags differ. The new communicator
- * shares the parent's connections. Modelled on MPI_Comm_create_group.
+/* Creates a communicator of the ranks ranks[n] of `parent`, in this order. Collective over the
+ * listed ranks only; other ranks do not make this call. All listed ranks pass the same list and
+ * tag. The call sends point-to-point messages on `parent` with this tag. Two groups that share a
+ * rank need different tags, unless all shared ranks create the two groups in the same order.
+ * Several threads may make this call on the same parent at once, in any order, if the tags differ.
+ * The new communicator shares the parent's connections. Modelled on MPI_Comm_create_group.
  * INVALID: a rank is out of range or listed twice, this rank is not listed, or n is not positive.
  * MISMATCH or TIMEOUT: ranks passed different lists. TIMEOUT: a listed rank did not make the
  * call. */
 TUTTI_API tutti_status tutti_comm_create_group(tutti_comm *parent, const int *ranks, int n,
                                                uint32_t tag, tutti_comm **out);
 
-/* Return this process's rank, and the number of ranks; -1 if comm is NULL. Any thread. */
+/* Return the rank of this process in `comm`, and the number of ranks; -1 if comm is NULL. Any
+ * thread. */
 TUTTI_API int tutti_comm_rank(const tutti_comm *comm);
 TUTTI_API int tutti_comm_size(const tutti_comm *comm);
 
@@ -273,12 +277,12 @@ typedef struct tutti_call {
     tutti_request **request;    /* non-NULL: the call is non-blocking and sets *request, which the
                                    caller owns and must free with one of the waits below */
     int64_t timeout_ms;         /* 0: the communicator's timeout; negative: none. On an idle machine
-                                   a call returns within 5 ms of its deadline. It first completes a
-                                   copy of its buffer that is in progress (some 0.2 ms per MiB), and
-                                   queries the missing ranks for the error message (one round
-                                   trip). If a missing rank does not respond to the query, the
-                                   call returns up to 500 ms after its deadline (on a busy machine,
-                                   up to 5 s) */
+                                   a call returns within 5 ms of its deadline. Before that, the call
+                                   completes any copy of its buffer that is in progress (about 0.2
+                                   ms per MiB). For the error message, the call also queries the
+                                   missing ranks (one round trip). If a queried rank does not
+                                   respond, the call returns up to 500 ms after its deadline (on a
+                                   busy machine, up to 5 s) */
     const char *algo;           /* name of an algorithm (`tutti info --algos`), e.g.
                                    "allreduce_ring" or "ring" for short; must be the same on all
                                    ranks. NULL: automatic selection */
@@ -289,7 +293,7 @@ typedef struct tutti_call {
                                    May differ between ranks; must not be 0 */
     tutti_quant quant;          /* encoding of a quantized transfer. Supported for allreduce,
                                    reduce, reduce_scatter, allgather and broadcast of f16, bf16, f32
-                                   and f64, and only with SUM or AVG. Other calls return
+                                   and f64, with SUM or AVG only. Other calls return
                                    TUTTI_ERR_UNSUPPORTED. Must be the same on all ranks */
     float *error_feedback;      /* with quant only; NULL: none. Array with one entry per element of
                                    src. Each call adds the array to src, and then stores this rank's
@@ -300,7 +304,7 @@ typedef struct tutti_call {
     uint64_t divisor;           /* TUTTI_AVG only: divisor of the sum, at most 2^32 - 1; 0: nranks.
                                    Set a divisor if some ranks contribute nothing to the average.
                                    Must be the same on all ranks, else MISMATCH */
-    int *source;                /* recv only: receives the rank of the sender when the receive
+    int *source;                /* recv only: set to the rank of the sender when the receive
                                    completes with TUTTI_OK. Must stay valid until the receive has
                                    completed. NULL: not reported */
 } tutti_call;
@@ -308,9 +312,9 @@ typedef struct tutti_call {
 /* Makes progress and returns the status of the request, which is TUTTI_PENDING until the request
  * has completed. Does not block, and does not free the request. */
 TUTTI_API tutti_status tutti_test(tutti_request *request);
-/* Like tutti_test, but blocks until the request completes or timeout_ms has passed; lateness: as in
- * tutti_call.timeout_ms. Negative timeout_ms: no limit. For callers that must periodically check
- * for other events, such as signals. */
+/* Like tutti_test, but blocks until the request completes or timeout_ms has passed. It may return
+ * late, as described for tutti_call.timeout_ms. Negative timeout_ms: no limit. Use this call to
+ * check for other events, such as signals, in between. */
 TUTTI_API tutti_status tutti_test_for(tutti_request *request, int64_t timeout_ms);
 /* Blocks until the request completes, then frees the request and returns its status.
  * INVALID: request is NULL. */
@@ -318,8 +322,8 @@ TUTTI_API tutti_status tutti_wait(tutti_request *request);
 /* Waits for requests[n] and frees all of them; skips NULL entries. Returns TUTTI_OK, or the error
  * of the failed request with the lowest index. */
 TUTTI_API tutti_status tutti_wait_all(tutti_request **requests, size_t n);
-/* Waits until one of requests[n] completes, then frees this request and returns its status. Sets
- * *index to the index of this request, and requests[*index] to NULL. Skips NULL entries. INVALID:
+/* Waits until one of requests[n] completes, then frees that request and returns its status. Sets
+ * *index to the index of that request, and requests[*index] to NULL. Skips NULL entries. INVALID:
  * all entries are NULL. */
 TUTTI_API tutti_status tutti_wait_any(tutti_request **requests, size_t n, size_t *index);
 
@@ -334,14 +338,15 @@ TUTTI_API tutti_status tutti_request_notify(tutti_request *request, void (*notif
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* dst[i] = op over all ranks r of src_r[i]. Shapes: src[count], dst[count], on every rank. */
+/* dst[i] = src[i], reduced by `op` over all ranks. Shapes: src[count], dst[count], on every
+ * rank. */
 TUTTI_API tutti_status tutti_allreduce(const void *src, void *dst, size_t count, tutti_dtype type,
                                        tutti_redop op, tutti_comm *comm, const tutti_call *call);
 /* Like allreduce, but only `root` receives the result; dst is ignored on other ranks. */
 TUTTI_API tutti_status tutti_reduce(const void *src, void *dst, size_t count, tutti_dtype type,
                                     tutti_redop op, int root, tutti_comm *comm,
                                     const tutti_call *call);
-/* Reduces src[nranks][count] over all ranks; dst[count] is row `rank` of the result. */
+/* Reduces src[nranks][count] over all ranks; dst[count] of rank r is row r of the result. */
 TUTTI_API tutti_status tutti_reduce_scatter(const void *src, void *dst, size_t count,
                                             tutti_dtype type, tutti_redop op, tutti_comm *comm,
                                             const tutti_call *call);
@@ -356,8 +361,7 @@ TUTTI_API tutti_status tutti_allgather(const void *src, void *dst, size_t count,
                                        tutti_comm *comm, const tutti_call *call);
 /* Like allgather, with blocks of different sizes: the counts[r] elements of rank r are stored at
  * displacement displs[r] of dst. The arrays counts and displs (nranks elements each) must be the
- * same on all ranks.
- * displs NULL: packed in rank order. */
+ * same on all ranks. If displs is NULL, blocks are packed in rank order. */
 TUTTI_API tutti_status tutti_allgatherv(const void *src, void *dst, const size_t *counts,
                                         const size_t *displs, tutti_dtype type, tutti_comm *comm,
                                         const tutti_call *call);
@@ -384,10 +388,11 @@ TUTTI_API tutti_status tutti_scatterv(const void *src, void *dst, const size_t *
 /* dst[r] on this rank = src[rank] of rank r. Shapes: src[nranks][count], dst[nranks][count]. */
 TUTTI_API tutti_status tutti_alltoall(const void *src, void *dst, size_t count, tutti_dtype type,
                                       tutti_comm *comm, const tutti_call *call);
-/* Like alltoall, with blocks of different sizes: send_counts[r] elements at displacement
- * send_displs[r] of src are sent to rank r, and recv_counts[r] elements from rank r are stored at
- * displacement recv_displs[r] of dst. Each array has nranks entries. Displacements NULL: packed.
- * recv_counts[r] on this rank must equal send_counts[rank] on rank r.
+/* Like alltoall, with blocks of different sizes. The send_counts[r] elements at displacement
+ * send_displs[r] of src are sent to rank r. The recv_counts[r] elements from rank r are stored at
+ * displacement recv_displs[r] of dst. Each array has nranks entries. If displacements are NULL,
+ * blocks are packed in rank order. recv_counts[r] on this rank must equal send_counts[rank] on rank
+ * r.
  * In place: src == dst, with equal counts and equal displacements; the block from rank r replaces
  * the block to rank r. Blocks must not overlap. */
 TUTTI_API tutti_status tutti_alltoallv(const void *src, const size_t *send_counts,
@@ -405,14 +410,14 @@ TUTTI_API tutti_status tutti_barrier(tutti_comm *comm, const tutti_call *call);
  * A rank may send to itself: the first of its two calls must be non-blocking, or both must be in a
  * group. INVALID: the peer is this rank, the call blocks, and the matching call has not been made.
  *
- * A receive with peer TUTTI_ANY_RANK takes the next unreceived message with its tag from any rank,
+ * A receive with peer TUTTI_ANY_RANK receives the next message with its tag from any rank,
  * including this one. tutti_call.source returns the sender's rank. Messages of one sender are
- * received in order; if several ranks have sent, their messages are received round-robin. A message
- * matches the earliest posted receive that accepts it. Therefore, while a receive from any rank is
- * unmatched, later receives with the same tag cannot match. After a rank's first receive from any
- * rank, each long send to that rank on this communicator costs one more short message, unless the
- * receive is posted before the send.
- * TIMEOUT: no rank sent. PEER_LOST: a rank that might have been the sender was lost, or all other
+ * received in order; messages of several senders are received round-robin. A message matches the
+ * earliest posted receive that accepts it. Therefore, while a receive from any rank is unmatched,
+ * later receives with the same tag cannot match. After a rank's first receive of this kind, each
+ * long send to that rank on this communicator costs one more short message. Exception: the receive
+ * was posted before the send.
+ * TIMEOUT: no rank sent a matching message. PEER_LOST: a possible sender was lost, or all other
  * ranks have destroyed the communicator.
  * Modelled on MPI_ANY_SOURCE; MPI 4.0, section 3.5. */
 #define TUTTI_ANY_RANK (-1)
@@ -446,7 +451,7 @@ TUTTI_API tutti_status tutti_group(const tutti_p2p *ops, size_t n, tutti_comm *c
 
 /* Allocates zeroed, page-aligned memory that other ranks of this host can map: a transfer to this
  * memory needs only one copy. Local. The caller frees *out with tutti_mem_free, after the last call
- * that uses it and before the communicator is destroyed.
+ * that uses the memory and before the communicator is destroyed.
  * NOMEM: out of memory, or 256 allocations already exist. A communicator shares this limit with all
  * communicators that were split or duplicated from it. */
 TUTTI_API tutti_status tutti_mem_alloc(tutti_comm *comm, size_t bytes, void **out);
@@ -512,7 +517,7 @@ typedef struct tutti_registered {
     uint64_t invalidated;       /* registrations ended because the memory was unmapped, remapped or
                                    released */
     uint64_t count, bytes;      /* current registrations and their bytes */
-    uint64_t bytes_most;        /* highest value of `bytes` */
+    uint64_t bytes_most;        /* peak value of `bytes` */
     uint64_t explicit_bytes;    /* bytes of the current registrations by tutti_mem_register */
     uint64_t registering_ns, undoing_ns;    /* time spent in libibverbs or libfabric to register
                                                and to deregister memory */
@@ -535,7 +540,8 @@ typedef struct tutti_memory_part {
 /* Memory use of a communicator in this process, without the overhead of allocators and the kernel.
  * Set `size` to sizeof(tutti_memory). A rank is idle if the calling rank has not communicated with
  * it. idle_bytes is the memory per idle rank: the sum of rank_bytes / nranks over all parts (shared
- * parts: rank_bytes / job_ranks). Memory that the ranks of a host share counts in equal parts. */
+ * parts: rank_bytes / job_ranks). Memory that the ranks of a host share is divided equally among
+ * them. */
 typedef struct tutti_memory {
     size_t size;
     uint32_t nranks;            /* ranks of the communicator */
@@ -552,9 +558,9 @@ typedef struct tutti_memory {
 TUTTI_API tutti_status tutti_comm_memory(tutti_comm *comm, tutti_memory *out);
 
 /* Time spent in operations by this process, by phase, for all communicators derived from one
- * tutti_comm_create. The part of call_ns that belongs to no phase was spent waiting. In an elastic
- * run, the times of tutti_run_comm include the run's own operations since the members last
- * reconnected (see tutti_run_stats_t.worlds). Set `size` to sizeof(tutti_times).
+ * tutti_comm_create. The part of call_ns outside all phases was spent waiting. In an elastic run,
+ * the times of tutti_run_comm include the run's own operations since the members last reconnected
+ * (see tutti_run_stats_t.worlds). Set `size` to sizeof(tutti_times).
  * Source of the phases: "Collective Communication for 100k+ GPUs", 2025, section 5.3. */
 typedef struct tutti_times {
     size_t size;
@@ -566,10 +572,10 @@ typedef struct tutti_times {
     uint64_t reduce_ns;         /* reductions that store their result */
     uint64_t copy_ns;           /* copies from receive buffers to the destination, including
                                    forwarding to the next peer in the same pass */
-    uint64_t wire_ns;           /* transfers over the tcp transport, which use the CPU of this
+    uint64_t wire_ns;           /* data transfers over the tcp transport, made by the CPU of this
                                    process */
-    uint64_t most_in_flight;    /* maximum bytes in flight to a peer, for algorithms that limit this
-                                   number (e.g. "ftar") */
+    uint64_t most_in_flight;    /* peak number of bytes in flight to any one peer; recorded only for
+                                   algorithms that limit this number (e.g. "ftar") */
 } tutti_times;
 
 /* Resets and starts the timers (on != 0), or stops them (on == 0). Timing costs a few clock
