@@ -2,7 +2,7 @@
  *
  *     TUTTI_ALGORITHMS=./libmine.so,./other.json tutti run -n 4 -- ./program
  *
- * The shared object defines tutti_algorithm_at (below); it need not be linked with libtutti. Tutti
+ * The shared object defines tutti_algorithm_at (below) and need not be linked with libtutti. Tutti
  * selects among all algorithms by cost, or by name with tutti_call.algo. An alltoallv algorithm is
  * selected only by name, and never for an in-place call, because no rank has the counts of the
  * other ranks. All ranks must load the same algorithms in the same order; otherwise
@@ -11,18 +11,18 @@
  * An algorithm is a set of pure functions: their results depend only on their arguments, not on
  * state, time or the calling rank. They may be called from any thread, and with the arguments of
  * any rank.
- * The steps that `round` emits for a rank are the rank's program. Before their first run, the
- * programs of all ranks are verified together: with all ranks in place, all out of place, and
- * mixed. This verification covers up to 64 ranks and 2^20 steps in total. Beyond these limits, and
- * for alltoallv, each rank only checks its own program against the rules below. (If the programs
- * have more than 2^20 steps, this is logged at level info.) If the verification fails, the call
- * that selected the algorithm returns the error.
+ * The steps that `round` emits for a rank are the rank's program. Before the first run, Tutti
+ * verifies the programs of all ranks together, in three cases: all ranks in place, all out of
+ * place, and mixed. This verification covers up to 64 ranks and 2^20 steps in total. Beyond these
+ * limits, and for alltoallv, each rank only checks its own program against the rules below. If the
+ * programs have more than 2^20 steps, Tutti logs this at level info. If the verification fails, the
+ * call that selected the algorithm returns the error.
  *
  * `round` emits one round of one rank's program. A round consists of steps on symbolic buffers
  * (tutti_buffer). There are four kinds of steps:
  *  - tutti_step_put sends bytes to a peer.
- *  - tutti_step_wait waits for the bytes of the matching put: the peer's put to this rank with the
- *    same tag and the same number of bytes. The wait specifies the destination of these bytes.
+ *  - tutti_step_wait waits for the bytes of the matching put, and specifies their destination. The
+ *    matching put is the peer's put to this rank with the same tag and number of bytes.
  *  - tutti_step_reduce computes out = a op b. Operand a contains the input of the lowest
  *    contributing rank. `finish` is 1 in the last reduction of each element, else 0.
  *  - tutti_step_copy copies bytes within the rank.
@@ -31,13 +31,13 @@
  * Rules
  *  - A round has at most TUTTI_ROUND_STEPS steps; WORK has at most TUTTI_ALGORITHM_WORK bytes.
  *  - A put and its matching wait have the same round number. Between any two ranks, each put has
- *    its own tag, shared only with its matching wait; the sender issues its puts and the receiver
- *    its waits in the same order.
+ *    its own tag, which only the matching wait shares. The sender's puts and the receiver's waits
+ *    have the same order.
  *  - A pipe (TUTTI_BUFFER_PIPE) is written by one step and read by one later step of the same
  *    round.
- *  - SRC is read-only. All accesses are within the buffers.
- *  - The programs must not deadlock when their steps are executed one after the other. Therefore,
- *    in a round that exchanges data with several peers, all puts precede all waits.
+ *  - SRC is read-only. All accesses must be within the buffers.
+ *  - The programs must not deadlock when each rank executes its steps one after the other.
+ *    Therefore, in a round that exchanges data with several peers, all puts precede all waits.
  *
  * This is a stable C interface: each struct begins with its size, and new fields are added at its
  * end. */
@@ -79,12 +79,12 @@ typedef enum tutti_buffer {
     TUTTI_BUFFER_SRC = 0,   /* the call's input; read-only */
     TUTTI_BUFFER_DST,       /* the call's output */
     TUTTI_BUFFER_WORK,      /* scratch memory of work_bytes; uninitialized */
-    TUTTI_BUFFER_PIPE,      /* result of a step that is passed directly to a later step of the
-                               round, without being stored; `offset` is an identifier, unique within
-                               the rank */
-    TUTTI_BUFFER_THERE      /* the destination that the matching wait of the peer specifies. Valid
-                               only as `to` of a put, and only if there is no other put from this
-                               rank to that peer */
+    TUTTI_BUFFER_PIPE,      /* result that one step passes directly to a later step of the round,
+                               without storing it. `offset` is an identifier, unique within the
+                               rank */
+    TUTTI_BUFFER_THERE      /* the destination that the peer's matching wait specifies. Valid only
+                               as `to` of a put, and only if there is no other put from this rank to
+                               that peer */
 } tutti_buffer;
 
 /* Bytes of a buffer, starting at `offset`: contiguous if block is 0, else pieces of `block` bytes
@@ -114,8 +114,8 @@ typedef struct tutti_algorithm_call {
     uint32_t elem_bytes;    /* a reduction must not split an element */
     uint32_t in_place;      /* 1: the call is in place, as defined in tutti.h; 0 for alltoallv */
     uint64_t bytes;         /* size of `count` elements (tutti.h); 0 for v collectives */
-    /* Arrays [nranks] of v collectives. recv: allgatherv, gatherv, alltoallv. send: scatterv,
-     * reduce_scatterv, alltoallv. */
+    /* Arrays [nranks], for v collectives only. recv_*: allgatherv, gatherv, alltoallv. send_*:
+     * scatterv, reduce_scatterv, alltoallv. */
     const uint64_t *send_bytes, *send_displs, *recv_bytes, *recv_displs;
 } tutti_algorithm_call;
 
@@ -169,11 +169,12 @@ typedef struct tutti_algorithm {
     const char *summary;    /* when to use it, in a few words */
     const char *needs;      /* what `fits` requires, for the error message; NULL: nothing */
     uint64_t revision;      /* version number of the algorithm; must be equal on all ranks */
-    /* The same on all ranks; NULL: always 1. */
+    /* Returns 1 if the algorithm supports the call, else 0; must be the same on all ranks. NULL:
+     * always 1. */
     int (*fits)(const tutti_algorithm_call *call);
     uint64_t (*nrounds)(const tutti_algorithm_call *call);      /* same on all ranks */
     void (*round)(tutti_schedule *s, const tutti_algorithm_call *call, uint64_t k);
-    uint64_t (*work_bytes)(const tutti_algorithm_call *call);   /* NULL: none */
+    uint64_t (*work_bytes)(const tutti_algorithm_call *call);   /* size of WORK; NULL: 0 */
     uint32_t (*npeers)(const tutti_algorithm_call *call);       /* upper bound; NULL: all ranks */
     /* NULL: selected only by name, like all alltoallv algorithms. */
     void (*cost)(const tutti_algorithm_call *call, tutti_algorithm_cost *out);
