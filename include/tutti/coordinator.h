@@ -24,7 +24,7 @@ typedef struct tutti_coordinator_conf {
     const char *listen;         /* "host:port,[v6]:port,:port"; port 0: any free port;
                                    NULL: "127.0.0.1:0" */
     const char *journal;        /* file that stores the state for a restart; NULL: no file, and the
-                                   run cannot continue after its coordinator has ended */
+                                   run cannot continue after this coordinator has ended */
     /* Access control: set a token, or certificates, or insecure. If none is set, environment
      * variables apply: TUTTI_TOKEN alone, or TUTTI_SECURITY with TUTTI_CERTIFICATE, TUTTI_KEY and
      * TUTTI_AUTHORITY. Access control is required if other hosts can connect. */
@@ -35,17 +35,19 @@ typedef struct tutti_coordinator_conf {
     int32_t insecure;           /* 1: accept any process, over unencrypted connections; overrides
                                    the environment */
     uint32_t members_max;       /* maximum number of members; 0: 4096 */
-    int64_t lease_ms, grace_ms; /* a member is declared lost if it sends nothing for lease_ms (0:
-                                   1000), or if it does not reconnect within grace_ms after its
-                                   connection ended (0: a quarter of lease_ms, at most 250) */
+    int64_t lease_ms, grace_ms; /* a member is declared lost if it sends nothing for lease_ms, or if
+                                   its connection ends and it does not reconnect within grace_ms.
+                                   Defaults (0): lease_ms 1000; grace_ms a quarter of lease_ms, at
+                                   most 250 */
     /* "etcd://host:port[,host:port...]/prefix": store to use instead of `journal`. Several
-     * coordinators of a run may use the same store. One of them is the leader, and the others are
-     * standbys until it fails: tutti_coordinator_create waits for up to stand_by_ms, and `tutti
-     * coordinator` without a limit (docs/coordinator-store.md). */
+     * coordinators of a run may use the same store. One of them is the leader; the others are
+     * standbys until the leader fails. A standby waits in tutti_coordinator_create for up to
+     * stand_by_ms. The command `tutti coordinator` waits without a limit
+     * (docs/coordinator-store.md). */
     const char *store;
     const char *http;           /* "host:port" of the status page; port 0: any free port; NULL:
-                                   none. The page has no access control. A coordinator that stands
-                                   by also serves it (docs/coordinator-status.md) */
+                                   none. The page has no access control. A standby also serves the
+                                   page (docs/coordinator-status.md) */
     int64_t stand_by_ms;        /* timeout for becoming the leader, if `store` is set; 0:
                                    TUTTI_TIMEOUT_MS (default 300000); negative: none */
     int32_t store_plain;        /* 1: allow unencrypted connections to store servers on other
