@@ -1,17 +1,17 @@
 /* Tutti, device-initiated communication: put, signal, fence, quiet and wait, called by the blocks
  * of a running kernel.
  *
- * The same kernel source runs on two kinds of devices. Functions marked TUTTI_DEVICE are called by
- * kernels. All of these functions are in this header and compile as C, C++ and CUDA (nvcc, sm_70
- * and newer). On a CUDA device a block is a thread block. On the CPU device a block is a thread
- * started by tutti_device_run, so kernels can run and be tested without a GPU.
+ * The same kernel source runs on two kinds of devices. Kernels call the functions marked
+ * TUTTI_DEVICE. All of these functions are in this header and compile as C, C++ and CUDA (nvcc,
+ * sm_70 and newer). On a CUDA device a block is a thread block. On the CPU device a block is a
+ * thread started by tutti_device_run, so kernels can run and be tested without a GPU.
  *
  *     create (host, per window) -> view -> kernels put, signal and wait with the view -> destroy
  *
- * Implementation. If the memory of a rank on this host is mapped, blocks store to it directly;
- * blocks of a GPU store only data, not signals. All other commands pass through a FIFO in host
- * memory. The FIFO is a ring of 16-byte triggers. Any number of blocks write triggers, and one
- * proxy thread of this process reads the triggers and issues the puts.
+ * Implementation. If the memory of a rank on this host is mapped, blocks store to it directly.
+ * Blocks of a GPU store only data in this way, not signals. All other commands pass through a FIFO
+ * in host memory. The FIFO is a ring of 16-byte triggers. Any number of blocks write triggers, and
+ * one proxy thread of this process reads the triggers and issues the puts.
  *
  * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
  * addition, each peer has credits: at most tutti_device_conf.pending commands per peer may be in
@@ -23,8 +23,8 @@
  *  - Puts are unordered. A source is reusable after tutti_device_quiet or tutti_device_flush.
  *  - A signal of put_signal becomes visible after the data of its put. A signal after a fence
  *    becomes visible after the data of all puts to that peer that were issued before the fence.
- *    This includes puts of other blocks that the calling block has synchronized with, by a group's
- *    counter or a barrier of the kernel.
+ *    This includes puts of other blocks, if the calling block has synchronized with them, by a
+ *    group's counter or a barrier of the kernel.
  *  - A fence does not wait and does not affect other peers. Only quiet and flush wait for the
  *    network. All commands wait if the FIFO is full or the peer's credits are exhausted.
  *
@@ -37,25 +37,26 @@
  *     DECOUPLED  group_put: put; else as COUPLED      drain   1 drain, by the leader's fence
  *     ORDERED    put, mark, signal                    mark    n marks, 0 drains
  *     FULL       group_put: put; else as ORDERED      mark    1 mark, 0 drains
- *     DEFAULT    ORDERED where the transports to all ranks are ordered, so that marks cost nothing;
+ *     DEFAULT    ORDERED if the transports to all ranks preserve order, so that marks cost nothing;
  *                else FULL
- * A drain stops the proxy until all data of this device, to any peer, is complete. It is needed on
- * networks that do not guarantee ordering. In COUPLED and DECOUPLED an unresponsive peer therefore
- * blocks all others. A mark orders the next signal to a peer after earlier data to it, without
- * stopping the proxy. The transport implements marks by a lane that preserves order, or by sequence
- * numbers on several lanes.
+ * A drain stops the proxy until all data of this device, to any peer, is complete. Drains are
+ * needed on networks that do not guarantee ordering. In COUPLED and DECOUPLED an unresponsive peer
+ * therefore blocks all others. A mark orders the next signal to a peer after earlier data to the
+ * same peer, without stopping the proxy. The transport implements marks by a lane that preserves
+ * order, or by sequence numbers on several lanes.
  *
- * Blocks. All threads of a block call a TUTTI_DEVICE function together, with the same arguments, as
- * for __syncthreads; a block of the CPU device has one thread. A put includes all writes that
- * threads of the block made to its source before the call. Several blocks may call functions
+ * Blocks. All threads of a block call a TUTTI_DEVICE function together, with the same arguments,
+ * like __syncthreads. A block of the CPU device has one thread. A put includes all writes that
+ * threads of the block made to the source before the call. Several blocks may call functions
  * concurrently.
  *
  * Errors. For invalid arguments, a call returns TUTTI_ERR_INVALID and sends nothing. The device
- * fails when a peer is lost, or accepts or completes nothing for the whole timeout. All pending and
- * later calls then return this error status, and tutti_device_status returns the status with
- * a message. GPU blocks detect the error when they wait, or after about 256 triggers; until then
- * their puts are dropped. A wait that times out returns TUTTI_ERR_TIMEOUT, and the device stays
- * usable. On the CPU device, the message contains the expected and the actual value of the word.
+ * fails when a peer is lost, or when a peer accepts or completes nothing for the timeout of the
+ * device. Pending and later calls then return the error status of the device. tutti_device_status
+ * also returns this status, and sets the message. GPU blocks detect the error when they wait, or
+ * after about 256 triggers; until then the proxy drops their puts. A wait that times out returns
+ * TUTTI_ERR_TIMEOUT, and the device stays usable. On the CPU device, the message contains the
+ * expected and the actual value of the word.
  *
  * Sources: "Eliminating Hidden Serialization in Multi-Node Megakernel Communication" (2026) for
  * decoupled signaling and ordering by the NIC; MSCCL++ (arXiv 2504.09014) for lap parity and
@@ -70,7 +71,7 @@ extern "C" {
 #endif
 
 #define TUTTI_DEVICE_PENDING 8192   /* default of tutti_device_conf.pending */
-/* maximum number of concurrent quiets per peer, and of concurrent flushes */
+/* maximum number of calls in progress per peer, separately for quiet and for flush */
 #define TUTTI_DEVICE_TICKETS 64
 #define TUTTI_DEVICE_ALL 0xffffffu  /* `peer` of quiet and flush: all peers */
 
@@ -95,7 +96,7 @@ typedef enum tutti_device_lanes {
     TUTTI_DEVICE_LANES
 } tutti_device_lanes;
 
-/* The kind of memory that conf.alloc returns. */
+/* The kind of memory that tutti_device_conf.alloc returns. */
 typedef enum tutti_device_memory {
     TUTTI_DEVICE_SHARED = 0,    /* for kernels and the host: pinned, at the same address for both */
     TUTTI_DEVICE_LOCAL          /* for kernels only: the device's own memory, zeroed */
@@ -112,8 +113,8 @@ typedef struct tutti_device_conf {
                                  * stored directly), and any other command 1. */
     uint32_t groups;            /* Number of counters for tutti_device_group_*, at most 2^20 */
     int64_t timeout_ms;         /* Timeout of blocking calls, and the time after which an
-                                 * unresponsive peer is lost; 0: the communicator's timeout;
-                                 * negative: none */
+                                 * unresponsive peer is declared lost; 0: the communicator's
+                                 * timeout; negative: none */
     uint8_t no_direct;          /* 1: no direct stores; data for ranks on this host also passes
                                    through the FIFO */
     uint8_t wakes_hosts;        /* 1: directly stored signals also wake host threads in
@@ -157,17 +158,17 @@ typedef struct tutti_device_counters {
 /* Creates a device for puts and signals to a window. Not collective: a rank may create none or
  * several. conf NULL: defaults. Connects to the ranks of this host. The window's memory must be
  * 8-byte aligned on ranks that receive signals, and at most 64 GiB on each rank. The caller owns
- * *out and must destroy it before the window is freed (otherwise tutti_window_free returns
- * TUTTI_ERR_INVALID) and before the communicator is destroyed (otherwise the process aborts). Any
- * thread. */
+ * *out, and must destroy it before the window and the communicator. If the device still exists,
+ * tutti_window_free returns TUTTI_ERR_INVALID, and the destruction of the communicator aborts the
+ * process. Any thread. */
 TUTTI_API tutti_status tutti_device_create(tutti_window *window, const tutti_device_conf *conf,
                                            tutti_device **out);
 /* Destroys the device; no kernel may be running. Issues the commands in the FIFO, for at most the
- * timeout of the device, and stops the proxy. Does not wait for remote completion;
- * tutti_window_quiet does. Returns TUTTI_OK, or the error status of a failed device. NULL is a
+ * timeout of the device, and stops the proxy. Does not wait for remote completion (see
+ * tutti_window_quiet). Returns TUTTI_OK, or the error status of a failed device. NULL is a
  * no-op. */
 TUTTI_API tutti_status tutti_device_destroy(tutti_device *device);
-/* Returns TUTTI_OK, or the error status of a failed device, with its message. Any thread. */
+/* Returns TUTTI_OK, or the error status of a failed device, and sets its message. Any thread. */
 TUTTI_API tutti_status tutti_device_status(tutti_device *device);
 /* Aborts the device: pending and later calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
@@ -187,8 +188,8 @@ TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
 /* Sets *out to the address of flag number `flag` (from 0) of the device. A flag is a word,
  * initially 0. Kernels set it (tutti_device_raise_flag) or wait for it (tutti_device_await_flag);
- * the host accesses it with atomic instructions. A flag can be `start` or `over` of an exchange
- * (tutti_dynamic, tutti/moe.h). The device owns the memory. Any thread. */
+ * the host accesses it with atomic instructions. A flag can be tutti_dynamic.start or
+ * tutti_dynamic.over of an exchange (tutti/moe.h). The device owns the memory. Any thread. */
 TUTTI_API tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out);
 
 /* A slot of the FIFO. The lowest bit of `head` is the parity of the writer's lap around the ring.
@@ -223,39 +224,42 @@ typedef struct tutti_device_view {
     const uint64_t *answers;    /* [2][nranks + 1] number of these calls that the proxy has
                                  * completed */
     uint32_t pending, pad;      /* maximum of entered - given, per peer */
-    uint64_t *entered;          /* [nranks] total commands for that peer from blocks */
+    uint64_t *entered;          /* [nranks] total commands that blocks issued for each peer */
     uint64_t *given_seen;       /* [nranks] the blocks' cached copy of `given` */
-    const uint64_t *given;      /* [nranks] total commands for that peer that the proxy has issued,
+    const uint64_t *given;      /* [nranks] total commands for each peer that the proxy has issued,
                                  * or dropped because the device has failed */
     uint64_t *room_waits;
     uint64_t *groups;           /* [ngroups][8] counters, each the first word of a cache line */
     uint64_t *flags;            /* [nflags][8] flags, each the first word of a cache line */
     uint64_t *wake_sent;             /* [nranks] 1: the FIFO contains a trigger that wakes the host
                                  * threads of that rank */
-    uint8_t *mine;              /* this rank's memory of the window */
+    uint8_t *mine;              /* this rank's memory in the window */
     uint8_t *const *direct;     /* [nranks] memory that blocks store to directly; NULL: none */
-    const uint64_t *bytes;      /* [nranks] size of that rank's window */
-    const uint8_t *words;       /* [nranks] 1: that rank's window supports signals */
+    const uint64_t *bytes;      /* [nranks] size of each rank's memory in the window */
+    const uint8_t *words;       /* [nranks] 1: the memory of that rank supports signals */
     tutti_device *device;       /* for functions that run on the host */
 } tutti_device_view;
 
-/* Writes the view of the device to *out. Valid until tutti_device_set_mode or
+/* Writes the view of the device to *out. The view is valid until tutti_device_set_mode or
  * tutti_device_destroy. Any thread. */
 TUTTI_API tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out);
 
 /* CPU device: runs kernel(view, block, nblocks, arg) in nblocks threads, 1 to 1024, and waits until
  * all of them have ended. Returns TUTTI_OK, or the first error status, with a message that names
- * the block. TUTTI_ERR_INVALID for a device with conf.alloc. */
+ * the block. TUTTI_ERR_INVALID: the device was created with conf.alloc. */
 typedef tutti_status tutti_device_kernel(const tutti_device_view *view, uint32_t block,
                                          uint32_t nblocks, void *arg);
 TUTTI_API tutti_status tutti_device_run(tutti_device *device, uint32_t nblocks,
                                         tutti_device_kernel *kernel, void *arg);
 
-/* Internal functions, called by the functions below on the CPU device. _rest: pauses between two
- * polls of memory and makes progress; `turn` is the number of previous polls. If `device` is NULL,
- * only pauses. _wake: wakes the proxy. _refuse: returns TUTTI_ERR_INVALID and sets a message about
- * an argument of `call`. `what` is 0 for a range, 1 for a signal word, 4 for a source, and 2 or 3
- * for a group or flag, whose number is in `peer`. */
+/* Internal functions, which the functions below call on the CPU device:
+ *   tutti_device_rest    Pauses between two polls of memory, and makes progress unless `device` is
+ *                        NULL. `turn` is the number of previous polls.
+ *   tutti_device_wake    Wakes the proxy.
+ *   tutti_device_refuse  Returns TUTTI_ERR_INVALID, and sets a message about an invalid argument of
+ *                        the function `call`. `what` is the kind of the argument: a range (0), a
+ *                        signal word (1), a group (2), a flag (3) or a source (4). For a group or
+ *                        flag, `peer` is its number. */
 TUTTI_API void tutti_device_rest(tutti_device *device, uint32_t turn);
 TUTTI_API void tutti_device_wake(tutti_device *device);
 TUTTI_API tutti_status tutti_device_refuse(tutti_device *device, const char *call, uint32_t peer,
@@ -452,9 +456,9 @@ TUTTI_DEVICE tutti_status tutti_device_agree(tutti_status mine)
 #endif
 }
 
-/* While a block waits, it checks the status and the clock every LOOK_TURNS polls, and changes the
- * pulse every PULSE_TURNS polls, because on a GPU each of these is a round trip to host memory. On
- * a CPU both happen at every poll, because a poll may include a sleep. */
+/* A waiting block checks the status and the clock every LOOK_TURNS polls, and changes the pulse
+ * every PULSE_TURNS polls. On a GPU these intervals are longer, because each access is a round trip
+ * to host memory. On a CPU both happen at every poll, because a poll may include a sleep. */
 #if defined(__CUDA_ARCH__)
 #define TUTTI_DEVICE_LOOK_TURNS 16
 #define TUTTI_DEVICE_PULSE_TURNS 32
@@ -542,10 +546,10 @@ TUTTI_DEVICE tutti_status tutti_device_timeout(int what, uint64_t which, tutti_c
 
 /* ---- for kernels: the FIFO ------------------------------------------------------------------- */
 
-/* Kinds of triggers. Layout of `head`: bit 0 is the parity, bits 1 to 3 the kind, bits 4 and 5 the
- * signal operation, bits 6 to 29 the peer, and bits 30 to 63 the signal's offset / 8. In a SOURCE
- * trigger, bits 6 to 63 are the size. `body` is the offset of a PUT, the address of a SOURCE or the
- * value of a SIGNAL, else 0. */
+/* Kinds of triggers. Bits of `head`: 0 parity; 1 to 3 kind; 4 and 5 signal operation; 6 to 29 peer;
+ * 30 to 63 offset of the signal, divided by 8. In a SOURCE trigger, bits 6 to 63 are the size in
+ * bytes. `body` is the offset of a PUT, the address of a SOURCE or the value of a SIGNAL, else
+ * 0. */
 enum {
     TUTTI_TRIGGER_NONE = 0,
     TUTTI_TRIGGER_PUT,          /* followed by a SOURCE and, with a signal operation, a SIGNAL */
@@ -584,8 +588,8 @@ TUTTI_DEVICE void tutti_device_await_slot(const tutti_device_view *v, uint64_t p
     }
 }
 
-/* Wakes the proxy if it sleeps; called after slots have been filled. The full fence pairs with that
- * of the proxy, which sets `asleep` and then checks the FIFO once more. */
+/* Wakes the proxy if it sleeps; called after slots have been filled. The full fence pairs with the
+ * full fence of the proxy, between its store to `asleep` and its last check of the FIFO. */
 TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 {
 #if defined(__CUDA_ARCH__)
@@ -603,8 +607,8 @@ TUTTI_DEVICE void tutti_device_ring(const tutti_device_view *v)
 #define TUTTI_DEVICE_LOOK_SLOTS 256 /* number of triggers between status checks on a GPU */
 
 /* Writes triggers[n] to consecutive slots, n <= TUTTI_DEVICE_AT_ONCE. When the proxy reads the
- * triggers, earlier writes of the thread are visible to it. All bodies are written before all
- * heads, so one fence is sufficient. Called by one thread. */
+ * triggers, earlier writes of the thread are visible to it. All bodies are written before any head,
+ * so one fence is sufficient. Called by one thread. */
 TUTTI_DEVICE void tutti_device_push_all(const tutti_device_view *v,
                                         const tutti_device_trigger *triggers, uint32_t n)
 {
@@ -694,7 +698,8 @@ TUTTI_DEVICE tutti_status tutti_device_check(const tutti_device_view *v, const c
     return TUTTI_OK;
 }
 
-/* As tutti_device_check, for a put, whose source must not be NULL unless bytes is 0. */
+/* Like tutti_device_check, for a put. Also returns TUTTI_ERR_INVALID if src is NULL and bytes is
+ * not 0. */
 TUTTI_DEVICE tutti_status tutti_device_check_put(const tutti_device_view *v, const char *call,
                                                  uint32_t peer, uint64_t offset, const void *src,
                                                  uint64_t bytes)
@@ -716,8 +721,8 @@ TUTTI_DEVICE tutti_status tutti_device_check_word(const tutti_device_view *v, co
 }
 
 /* First step of each call, made by all threads of the block. Afterwards thread 0 continues alone,
- * and earlier writes of all threads are visible to it. Returns `arguments` if this is an error,
- * else TUTTI_OK or the error status of a failed device. */
+ * and earlier writes of all threads are visible to it. Returns `arguments` if it is an error
+ * status, else TUTTI_OK or the error status of a failed device. */
 TUTTI_DEVICE tutti_status tutti_device_begin(const tutti_device_view *v, tutti_status arguments)
 {
     return arguments ? arguments
@@ -744,7 +749,8 @@ TUTTI_DEVICE void tutti_device_copy(uint8_t *to, const void *src, uint64_t bytes
 }
 
 /* Enqueues a trigger that wakes the waiting host threads of that rank, unless the FIFO already
- * contains such a trigger. Two concurrent blocks may each enqueue one. Called by one thread. */
+ * contains such a trigger. Two concurrent blocks may each enqueue a trigger. Called by one
+ * thread. */
 TUTTI_DEVICE void tutti_device_wake_hosts(const tutti_device_view *v, uint32_t peer)
 {
     tutti_device_full_fence();
@@ -811,9 +817,9 @@ TUTTI_DEVICE tutti_status tutti_device_put(const tutti_device_view *v, uint32_t 
     return TUTTI_OK;
 }
 
-/* Like tutti_device_put, with a signal: after the data, op and value are applied to the peer's word
- * at signal_offset, a multiple of 8. A reader that observes the new value also sees the data. bytes
- * may be 0. */
+/* Like tutti_device_put, with a signal: after the data, op and value are applied to the word at
+ * signal_offset (a multiple of 8) in the window of `peer`. A reader that observes the new value
+ * also sees the data. bytes may be 0. */
 TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, uint32_t peer,
                                                   uint64_t offset, const void *src, uint64_t bytes,
                                                   tutti_signal_op op, uint64_t signal_offset,
@@ -842,8 +848,8 @@ TUTTI_DEVICE tutti_status tutti_device_put_signal(const tutti_device_view *v, ui
     return TUTTI_OK;
 }
 
-/* Applies op and value to the word of `peer` at `offset`. Not ordered after earlier puts, unless
- * tutti_device_fence is called in between. */
+/* Applies op and value to the word at `offset` in the window of `peer`. Not ordered after earlier
+ * puts, unless tutti_device_fence is called in between. */
 TUTTI_DEVICE tutti_status tutti_device_signal(const tutti_device_view *v, uint32_t peer,
                                               tutti_signal_op op, uint64_t offset, uint64_t value)
 {
@@ -934,11 +940,11 @@ TUTTI_DEVICE tutti_status tutti_device_wait_least(const tutti_device_view *v, co
 }
 
 /* Enqueues a QUIET or FLUSH trigger and waits for its completion. The proxy counts completed
- * triggers per peer and kind. A call takes a ticket n, and waits until n triggers are complete. The
- * n-th trigger in the FIFO may belong to another call, but it still follows the earlier puts of
- * this call: these were enqueued before the ticket was taken, and the trigger afterwards. If the
- * device has failed, the proxy completes all triggers, whether or not the data has arrived. Called
- * by one thread. */
+ * triggers per peer and kind. A call takes the n-th ticket, and waits until n triggers are
+ * complete. The n-th trigger in the FIFO may belong to another call, but it follows the earlier
+ * puts of this call. Those puts were enqueued before the n-th ticket was taken, and the n-th
+ * trigger afterwards. If the device has failed, the proxy completes all triggers, even if data has
+ * not arrived. Called by one thread. */
 TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t what, uint32_t peer)
 {
     const uint32_t column = peer == TUTTI_DEVICE_ALL ? v->nranks : peer;
@@ -947,8 +953,8 @@ TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t 
     const uint64_t *answer = &v->answers[word];
     tutti_status st;
 
-    /* No deadline: this thread has a ticket. If it returned without the ticket's trigger, all later
-     * calls would wait forever. */
+    /* No deadline: this thread has a ticket. If the thread returned before it enqueued its trigger,
+     * all later calls would wait forever. */
     while ((int64_t)(ticket - tutti_device_load_acquire(answer)) >= TUTTI_DEVICE_TICKETS)
         tutti_device_pause(v, 64);
     tutti_device_push(v, tutti_trigger_head(what, 0, peer, 0), 0);
@@ -1072,8 +1078,8 @@ TUTTI_DEVICE tutti_status tutti_device_check_flag(const tutti_device_view *v, co
 }
 
 /* Sets a flag of this device to `value`. A reader that observes the value sees all earlier writes
- * of the block. Wakes waiting host threads of this process: an exchange whose `start` is this flag
- * (tutti_dynamic) then starts, and reads the lists that kernels have written. */
+ * of the block. Wakes waiting host threads of this process. An exchange whose tutti_dynamic.start
+ * is this flag then starts, and reads the lists that kernels have written. */
 TUTTI_DEVICE tutti_status tutti_device_raise_flag(const tutti_device_view *v, uint32_t flag,
                                                   uint64_t value)
 {
@@ -1109,7 +1115,7 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
  *     each block:      tutti_device_group_put(&v, ...);  tutti_device_group_publish(&v, group);
  *     the leader:      tutti_device_group_signal(&v, group, blocks * round, signals, n);
  *
- * Phase 1: each block puts its tiles without signals and adds 1 to the group's counter. Its puts
+ * Phase 1: each block puts its tiles without signals and adds 1 to the group's counter. The puts
  * are then in the FIFO, but not necessarily complete. Phase 2: the leader waits until all blocks
  * have published, fences each destination once, and then raises all signals. A group therefore
  * needs one fence per destination, not one per tile.
@@ -1117,7 +1123,7 @@ TUTTI_DEVICE tutti_status tutti_device_await_flag(const tutti_device_view *v, ui
  * In modes without decoupling, and for directly mapped ranks, group_put raises the signal itself,
  * and the leader does not raise it again. Kernels are the same in all cases. */
 
-/* A signal: op and value are applied to the word of `peer` at `offset`. */
+/* A signal: op and value are applied to the word at `offset` in the window of `peer`. */
 typedef struct tutti_device_signal_to {
     uint32_t peer;
     tutti_signal_op op;
@@ -1142,9 +1148,9 @@ TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uin
     return tutti_device_put_signal(v, s->peer, offset, src, bytes, s->op, s->offset, s->value);
 }
 
-/* Adds 1 to the group's counter. Each block makes this call after group_put of all its tiles of the
- * round. Counters are never reset: with n blocks, round r (from 1) is complete when the counter is
- * n * r. */
+/* Adds 1 to the group's counter. Each block makes this call after it has called group_put for all
+ * its tiles of the round. Counters are never reset: with n blocks, round r (from 1) is complete
+ * when the counter is n * r. */
 TUTTI_DEVICE tutti_status tutti_device_group_publish(const tutti_device_view *v, uint32_t group)
 {
     if (group >= v->ngroups)
@@ -1202,9 +1208,9 @@ TUTTI_DEVICE void tutti_device_push_signals(const tutti_device_view *v,
 /* Waits until the group's counter is at least `complete`, then fences each destination and raises
  * signals[n], the signals of all tiles of the round. Called by one block, the leader. If the leader
  * itself puts tiles, it publishes them before this call. Signals to the same peer should be
- * adjacent, because each sequence of them needs a fence. All fences precede all signals: if fences
- * are drains, only the first one waits. If a signal is invalid, returns TUTTI_ERR_INVALID, and
- * nothing is sent. */
+ * adjacent, because each sequence of adjacent signals to one peer needs a fence. All fences precede
+ * the first signal: if fences are drains, only the first drain waits. If a signal is invalid,
+ * returns TUTTI_ERR_INVALID, and nothing is sent. */
 TUTTI_DEVICE tutti_status tutti_device_group_signal(const tutti_device_view *v, uint32_t group,
                                                     uint64_t complete,
                                                     const tutti_device_signal_to *signals,
@@ -1251,7 +1257,7 @@ static inline cudaError_t tutti_device_raise_flag_on(cudaStream_t stream,
     return cudaGetLastError();
 }
 
-/* Waits in stream order: later work in the stream begins once the flag is at least `value`, the
+/* Waits in stream order. Later work in the stream begins once the flag is at least `value`, the
  * device has failed, or the wait has timed out. tutti_device_status and the next Tutti call made in
  * a kernel report a failure of the device. A timeout is not reported. */
 static inline cudaError_t tutti_device_await_flag_on(cudaStream_t stream,
