@@ -4,7 +4,7 @@
  * membership. The *view* is the set of current members. The members make the same calls in the same
  * order, like the ranks of a communicator. Each operation of this header has one outcome for all
  * surviving members:
- *  - FINAL (TUTTI_OK): all of them have the result, which is never undone.
+ *  - FINAL (TUTTI_OK): all surviving members have the result, which is never undone.
  *  - restored: the call returns an error, and the operation has no effect. The input is unchanged,
  *    bit for bit.
  * The *epoch* is the time during which a view is valid. The loss of a member ends the epoch:
@@ -17,11 +17,11 @@
  *  - Operations with different tags may run concurrently, from different threads, in any order. At
  *    most one operation per tag may be in progress.
  *  - epoch, shrink, agree, commit, sync and optimize are *group calls*: all members make them in
- *    the same order. If a member makes a group call while another of its group calls or operations
- *    is in progress, the new call returns TUTTI_ERR_INVALID, without any effect. Exception: a
- *    background optimize may start while operations run.
- *  - If one member makes a group call while another waits in an operation that the first has not
- *    started, neither call can complete. After half the lease time (see Removal) all members get
+ *    the same order. A group call returns TUTTI_ERR_INVALID, without any effect, while another
+ *    group call or an operation of the same member is in progress. Exception: a background optimize
+ *    may start while operations run.
+ *  - If member A makes a group call, while member B waits in an operation that A has not started,
+ *    neither call can complete. After half the lease time (see Removal) all members get
  *    TUTTI_ERR_MISMATCH; the message names both calls. The group call has no effect, the operation
  *    is restored and not retried, and the epoch ends.
  *  - epoch, shrink and optimize may change the view. They return TUTTI_ERR_INVALID while a call on
@@ -29,7 +29,7 @@
  *    communicator has not been freed. While one of these three calls is in progress, calls on that
  *    communicator return TUTTI_ERR_INVALID. After a change of view, no call may be made on the old
  *    communicator.
- *  - tutti_run_poll, _revoke, _leave and _stats may be called by any thread at any time.
+ *  - Any thread may call tutti_run_poll, _revoke, _leave and _stats at any time.
  *  - A run belongs to the process that joined it. In a forked child all calls return
  *    TUTTI_ERR_FORKED.
  *
@@ -40,15 +40,16 @@
  * Deadlines (timeout_ms; 0: the run's default; negative: none)
  *  - At its deadline a call returns TUTTI_ERR_TIMEOUT, without any effect. One deadline covers all
  *    attempts of a retried operation, and all operations of a batch.
- *  - If an operation times out on one member before the deadlines of the other members, they get
- *    TUTTI_ERR_PEER_LOST.
- *  - An operation in mode TUTTI_RETRY or TUTTI_PARTIAL whose deadline passes while it waits for its
- *    outcome is not retried. It returns TUTTI_OK if the outcome is FINAL, else TUTTI_ERR_TIMEOUT.
+ *  - If an operation times out on one member before the deadlines of the other members, the others
+ *    get TUTTI_ERR_PEER_LOST.
+ *  - The deadline of an operation in mode TUTTI_RETRY or TUTTI_PARTIAL may pass while the operation
+ *    waits for its outcome. The operation is then not retried, and returns TUTTI_OK if the outcome
+ *    is FINAL, else TUTTI_ERR_TIMEOUT.
  *  - The coordinator decides the outcome of group calls and of interrupted operations, identically
- *    for all members. If no coordinator is reachable, the call keeps waiting for one, for the run's
- *    timeout_ms: a group call from its deadline on, an operation from its interruption on. After
- *    that, this member leaves the run, and the call returns TUTTI_ERR_TIMEOUT; the message states
- *    that no coordinator was reachable.
+ *    for all members. If no coordinator is reachable, the call waits for one, for up to the run's
+ *    timeout_ms. This time begins at the deadline of a group call, and at the interruption of an
+ *    operation. After that, this member leaves the run, and the call returns TUTTI_ERR_TIMEOUT; the
+ *    message states that no coordinator was reachable.
  *  - Time during which the process is suspended (e.g. by SIGSTOP) is excluded from deadlines.
  *
  * docs/elastic.md describes how to program elastic runs, and the effects of failures. Sources: PCCL
@@ -75,29 +76,29 @@ typedef struct tutti_run_conf {
                                    are resolved once; NULL: TUTTI_COORDINATOR */
     const char *run;            /* name of the run; NULL: TUTTI_RUN, else "tutti" */
     /* Access control: a shared token, or certificates of one certificate authority, or none. Must
-     * be the same on all members and on the coordinator. If the next five fields are NULL and 0,
-     * environment variables apply: TUTTI_TOKEN alone, or TUTTI_SECURITY ("plain", "token" or
-     * "certificate") with TUTTI_TOKEN, or with TUTTI_CERTIFICATE, TUTTI_KEY and TUTTI_AUTHORITY. If
-     * these variables are not set either, connections are plain (unencrypted and unauthenticated)
-     * and limited to this host. All coordinators must then be on loopback, and a `listen` or
-     * `announce` address outside loopback is INVALID. This member then listens on 127.0.0.1 only,
-     * also for data, and ignores `interfaces`. */
+     * be the same on all members and on the coordinator. If the fields from token to insecure are
+     * all NULL or 0, environment variables apply. These are TUTTI_TOKEN alone, or TUTTI_SECURITY
+     * ("plain", "token" or "certificate") with TUTTI_TOKEN, or with TUTTI_CERTIFICATE, TUTTI_KEY
+     * and TUTTI_AUTHORITY. If these variables are not set either, connections are plain
+     * (unencrypted and unauthenticated) and limited to this host. All coordinators must then be on
+     * loopback, and a `listen` or `announce` address outside loopback is INVALID. This member then
+     * listens on 127.0.0.1 only, also for data, and ignores `interfaces`. */
     const char *token;
     const char *certificate, *key, *authority;  /* PEM files */
     int32_t insecure;           /* 1: plain connections, even to other hosts */
-    uint32_t group, role, nroles;   /* replica groups: this is member `role` of the `nroles` members
-                                       of `group`; nroles 0 or 1: no groups. A view contains either
-                                       all members of a group or none of them, and a group is
+    uint32_t group, role, nroles;   /* replica groups: this process has role `role` (0 to nroles -
+                                       1) in `group`; nroles 0 or 1: no groups. A view contains
+                                       either all members of a group or none of them, and a group is
                                        admitted only if it is complete. After the loss of a member
                                        the next view excludes its group. The group's other members
                                        then wait in tutti_run_epoch for a replacement, like
                                        newcomers */
-    const char *listen;         /* "address:port", "[v6]:port" or ":port" for connections of other
-                                   members; NULL: TUTTI_LISTEN, else any port on all addresses
-                                   (on loopback if no access control is set) */
-    const char *announce;       /* "address:port" or "[v6]:port" that other members must use to
-                                   reach this one, if its port is forwarded; NULL: TUTTI_ANNOUNCE,
-                                   else none */
+    const char *listen;         /* "address:port", "[v6]:port" or ":port" to listen on for
+                                   connections of other members; NULL: TUTTI_LISTEN, else any port
+                                   on all addresses (on loopback if no access control is set) */
+    const char *announce;       /* "address:port" or "[v6]:port" at which other members reach this
+                                   member, if its port is forwarded; NULL: TUTTI_ANNOUNCE, else
+                                   none */
     const char *wires, *interfaces; /* as in tutti_conf; an unknown transport is INVALID */
     int32_t lanes;              /* as in tutti_conf */
     int32_t tags;               /* number of tags; operations use tags 0 to tags - 1. At most 256
@@ -105,9 +106,9 @@ typedef struct tutti_run_conf {
                                    A difference is not detected: a member with fewer tags rejects
                                    higher tags as INVALID, and the other members time out. Each tag
                                    costs about 20 KiB (60 KiB with replica groups) */
-    int64_t timeout_ms;         /* timeout of this call, and default timeout of all others; 0:
-                                   TUTTI_TIMEOUT_MS (default 300000); negative: none. It also
-                                   applies to name resolution */
+    int64_t timeout_ms;         /* timeout of tutti_run_join, and default timeout of all other
+                                   calls; 0: TUTTI_TIMEOUT_MS (default 300000); negative: none. The
+                                   timeout also applies to name resolution */
     const char *data_ports;     /* "first-last": range of ports to listen on for data over TCP;
                                    NULL: TUTTI_DATA_PORTS, else any port. One port is sufficient if
                                    views only shrink. Two are needed to admit newcomers or to
@@ -127,14 +128,15 @@ typedef struct tutti_run_conf {
  * then at growing intervals. */
 TUTTI_API tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *conf);
 /* Announces that this member leaves; tutti_run_poll reports this on all members. The next
- * tutti_run_epoch, which this member also calls, excludes it. Does not wait. Any thread. */
+ * tutti_run_epoch, which this member must also call, excludes this member. Does not wait. Any
+ * thread. */
 TUTTI_API tutti_status tutti_run_leave(tutti_run *run);
 /* Leaves the run if necessary, and frees it with its communicators. No call or operation of the run
  * may be in progress. Operations of other members that need this member are restored. Operations
- * that are FINAL on this member are FINAL on all: to ensure this, the call waits, for at most one
- * lease, until the coordinator has received their outcomes. It does not wait if all members have
- * called agree, commit or epoch after the last operation. The other members restore tentative
- * operations. run may be NULL. */
+ * that are FINAL on this member are FINAL on all members. To ensure this, the call waits until the
+ * coordinator has received their outcomes, for at most one lease. The call does not wait if all
+ * members have called agree, commit or epoch after the last operation. The other members restore
+ * tentative operations. run may be NULL. */
 TUTTI_API void tutti_run_destroy(tutti_run *run);
 
 /* ---- membership events ----------------------------------------------------------------------- */
@@ -151,9 +153,8 @@ typedef struct tutti_news {
     int32_t better;         /* 1: the next epoch adopts a better ring order */
     /* The operation that carried the latest event: its 1-based sequence number within its tag and
      * epoch (INVALID calls are not counted), and its tag. If several completed operations carried
-     * the event, this is the one with the lowest number; among equal numbers, the one with the
-     * lowest tag. The same on all members at the same point of the program. 0: no event in this
-     * epoch. */
+     * the event, these are the lowest number and, among equal numbers, the lowest tag. Both are the
+     * same on all members at the same point of the program. 0: no event in this epoch. */
     uint64_t operation;
     uint32_t tag;
 } tutti_news;
@@ -161,10 +162,10 @@ typedef struct tutti_news {
 /* Writes the membership events of the current epoch to *out. Events are sent with the results of
  * operations, and become visible when an operation returns TUTTI_OK. Therefore the result is the
  * same on all members at the same point of the program. Never blocks; may be called while
- * operations run. A small operation (see tutti_run_collective) carries events only if it is the
- * first of its tag in the epoch, or if the last seven operations with its tag carried none. A loss
- * is also visible in the status of a failed operation, and in `attempts` of a retried operation
- * (see tutti_run_view).
+ * operations run. A small operation (see tutti_run_collective) carries events only in two cases: it
+ * is the first operation of its tag in the epoch, or the previous seven operations of its tag
+ * carried none. A loss is also visible in the status of a failed operation, and in
+ * tutti_elastic.attempts of a retried operation (see tutti_run_view).
  * INVALID: out->size is wrong. */
 TUTTI_API tutti_status tutti_run_poll(tutti_run *run, tutti_news *out);
 
@@ -183,9 +184,9 @@ typedef struct tutti_view {
                                    was removed) */
     int32_t rank, nranks;       /* this member's rank, and the number of members, in this epoch; -1
                                    and 0 if this member is in no view */
-    int32_t changed;            /* 1: the view differs from the view before this call. The view
-                                   before this call may be smaller than that of the last epoch,
-                                   because of retried operations */
+    int32_t changed;            /* 1: the view differs from the view immediately before this call.
+                                   Because of retried operations, that view may be smaller than the
+                                   view of the last epoch */
     const tutti_member *members;    /* [nranks], by rank; owned by the run and valid until the next
                                        call that changes the view */
 } tutti_view;
@@ -197,8 +198,8 @@ enum tutti_epoch_flags {
 
 /* Forms the next view from all live members except those that announced leaving, and with
  * TUTTI_ADMIT also from newcomers. All members of the view make this call with the same arguments.
- * Newcomers make it too, and wait until they are admitted. If the membership is unchanged, the view
- * stays the same. *out is written on success.
+ * Newcomers also make this call, and wait until they are admitted. If the membership is unchanged,
+ * the view stays the same. *out is written on success.
  * least  minimum number of members; 0 means 1. With TUTTI_ADMIT, the call waits for newcomers until
  *        there are enough members
  * most   maximum number of members when newcomers are admitted; 0: unlimited
@@ -206,24 +207,24 @@ enum tutti_epoch_flags {
  * own `least` applies only to the first view, which newcomers form among themselves. A newcomer
  * that cannot be admitted waits, without delaying other members. A member that announced leaving
  * gets an empty view after the other members have continued.
- * PEER_LOST: fewer than `least` members remain and newcomers are not admitted; or a member was lost
- *            during the call and the other members made different calls (then repeat the call).
+ * PEER_LOST: fewer than `least` members remain, and newcomers are not admitted. Or a member was
+ *            lost during the call, and the other members made different calls: repeat the call.
  * MISMATCH:  members made different calls or passed different arguments; the message names two
  *            members and their arguments. After its admission, a newcomer must pass the same
  *            arguments as the other members.
  * TIMEOUT:   the message names a member that has not made the call. If the call waited for
- *            newcomers, it gives the numbers of members and of waiting newcomers (also logged after
- *            one second). On a newcomer, it states whether `most` or an incomplete group prevented
- *            the admission. */
+ *            newcomers, the message gives the numbers of members and of waiting newcomers (also
+ *            logged after one second). On a newcomer, the message states whether `most` or an
+ *            incomplete group prevented the admission. */
 TUTTI_API tutti_status tutti_run_epoch(tutti_run *run, uint32_t flags, uint32_t least,
                                        uint32_t most, int64_t timeout_ms, tutti_view *out);
 /* tutti_run_epoch without TUTTI_ADMIT. */
 TUTTI_API tutti_status tutti_run_shrink(tutti_run *run, uint32_t least, int64_t timeout_ms,
                                         tutti_view *out);
-/* Writes the current view to *out. The view is smaller than that of the last epoch if operations
- * have been retried after a loss, and empty if this member has left or was removed. While this
- * member waits for a replacement in its replica group, *out is the last view that contained this
- * member. Local. */
+/* Writes the current view to *out. If operations have been retried after a loss, the view is
+ * smaller than that of the last epoch. If this member has left or was removed, the view is empty.
+ * While this member waits for a replacement in its replica group, *out is the last view that
+ * contained this member. Local. */
 TUTTI_API tutti_status tutti_run_view(tutti_run *run, tutti_view *out);
 /* Ends the epoch on all members, asynchronously: operations that are not FINAL are restored. The
  * other members get PEER_LOST with this member's id in the message. Does not wait. Any thread. */
@@ -232,11 +233,12 @@ TUTTI_API tutti_status tutti_run_revoke(tutti_run *run);
  * view. Calls on this communicator have no common outcome: after a failure, a call may succeed on
  * one member and fail on another. The run owns the communicator and the memory allocated in it
  * until the view changes, by an epoch or by a retried operation.
- * If a view changes after a loss while other threads are in collectives, sends, receives, groups,
- * split or dup on the communicator, these calls fail, and the change waits for them to return. The
- * program must still free its requests with a wait. The change does not wait for other calls
- * (tutti_comm_status, tutti_mem_alloc ...): no other thread may be in such a call. For windows
- * (tutti/rma.h), use a tutti_comm_dup of this communicator, and destroy it after the windows. */
+ * A view may change after a loss while other threads are in collectives, sends, receives, groups,
+ * split or dup on the communicator. These calls then fail, and the change waits until they have
+ * returned. The program must still free their requests with a wait. The change does not wait for
+ * other calls (tutti_comm_status, tutti_mem_alloc ...): no other thread may be in such a call. For
+ * windows (tutti/rma.h), use a tutti_comm_dup of this communicator, and destroy it after the
+ * windows. */
 TUTTI_API tutti_comm *tutti_run_comm(tutti_run *run);
 
 /* ---- agreement ------------------------------------------------------------------------------- */
@@ -250,8 +252,8 @@ TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t t
  * for all members and groups. *outcome is 1 if all members passed good != 0 and the epoch has not
  * ended (no member lost, not revoked). Unless it returns TIMEOUT or MISMATCH, the call also decides
  * tentative operations: they become FINAL, or are restored if the epoch has ended.
- * MISMATCH: also if the members have not called the same operations in this epoch, e.g. because one
- * member has omitted a tentative operation of its role. The call then has no effect;
+ * MISMATCH: members made different calls, or have not called the same operations in this epoch. For
+ * example, one member has omitted a tentative operation of its role. The call then has no effect;
  * tutti_run_revoke followed by tutti_run_epoch undoes the tentative operations. */
 TUTTI_API tutti_status tutti_run_commit(tutti_run *run, int good, int64_t timeout_ms, int *outcome);
 
@@ -280,8 +282,8 @@ typedef enum tutti_coll {
 typedef enum tutti_mode {
     TUTTI_ABORT = 0,        /* after a loss the operation is restored and returns PEER_LOST */
     TUTTI_RETRY,            /* after a loss, the operation forms the next view without newcomers and
-                               runs again in it, until it succeeds or fewer than `least` members
-                               remain. TUTTI_AVG averages over the contributors. All members must
+                               runs again in it, until it succeeds or fewer members remain than
+                               tutti_elastic.least. TUTTI_AVG averages over the contributors. All members must
                                use the same mode; otherwise the operation is restored and returns
                                MISMATCH. Valid for allreduce, reduce, broadcast, barrier, allgatherv
                                and gatherv (without the blocks of lost members), and for any
@@ -289,16 +291,17 @@ typedef enum tutti_mode {
                                because a loss would change their shapes. If a replica group loses a
                                member, its other members get PEER_LOST and are in no view until
                                tutti_run_epoch readmits them */
-    TUTTI_PARTIAL           /* like TUTTI_RETRY, but members may withhold their input (`withholds`).
-                               The result is computed from the inputs of the other members;
-                               `contributors` receives their number. Valid for allreduce with SUM or
-                               AVG. Costs one more exchange of a few bytes */
+    TUTTI_PARTIAL           /* like TUTTI_RETRY, but members may withhold their input
+                               (tutti_elastic.withholds). The result is computed from the inputs of
+                               the other members; tutti_elastic.contributors is set to their number.
+                               Valid for allreduce with SUM or AVG. Costs one more exchange of a few
+                               bytes */
 } tutti_mode;
 
 /* The scope (set of participants) of an operation. Ranks are numbered within the scope, in the
- * order of the ranks in the view; root, counts and the sizes of buffers refer to these ranks. All
- * members of the view call the operation, each in its own scope, and it succeeds or fails in all
- * scopes together. Counts and types may differ between scopes; tag and mode may not. */
+ * order of the ranks in the view. Root, counts and the sizes of buffers refer to these ranks. All
+ * members of the view call the operation, each in its own scope. The operation succeeds or fails in
+ * all scopes together. Counts and types may differ between scopes; tag and mode may not. */
 typedef enum tutti_scope {
     TUTTI_SCOPE_ALL = 0,    /* all members of the view */
     TUTTI_SCOPE_ROLE,       /* members with the same role as this member; rank k is in the k-th
@@ -308,9 +311,9 @@ typedef enum tutti_scope {
 
 /* One operation. Set `size` to sizeof(tutti_elastic). A field that is zero (or NULL) takes its
  * default value. All members of the scope must pass the same scope, coll, count, type, op, root,
- * quant, divisor, tag and mode, and as in tutti.h the same counts. Otherwise they get MISMATCH.
- * Exception: if members call operations with different tags, they wait until the deadline and get
- * TIMEOUT; the message names the tags. */
+ * quant, divisor, tag and mode. `counts` must also be equal where tutti.h requires this. Otherwise
+ * the members get MISMATCH. Exception: if members call operations with different tags, they wait
+ * until the deadline and get TIMEOUT; the message names the tags. */
 typedef struct tutti_elastic {
     size_t size;
     tutti_coll coll;
@@ -320,8 +323,8 @@ typedef struct tutti_elastic {
     tutti_dtype type;
     tutti_redop op;
     /* v collectives, as in tutti.h: number of elements and displacement of each rank's block
-     * (displs NULL: packed). For alltoallv, these are the sent blocks. These arrays and `root` are
-     * indexed by rank within the scope, in the view that tutti_run_epoch last returned. This
+     * (displs NULL: packed). For alltoallv, these are the sent blocks. `root` and the indices of
+     * these arrays are ranks within the scope, in the view that tutti_run_epoch last returned. This
      * applies even if retries have shrunk the view since. In a shrunk view, allgatherv and gatherv
      * omit the blocks of lost members. The other v collectives, and operations with a lost root,
      * then return PEER_LOST. */
@@ -344,23 +347,24 @@ typedef struct tutti_elastic {
     tutti_quant quant;      /* as in tutti_call */
     float *error_feedback;  /* as in tutti_call; restored with the operation, bit for bit */
     int64_t timeout_ms;     /* timeout of the call on this member, including all attempts; in a
-                               batch, the longest applies. A timeout ends the epoch, but this member
-                               stays in the run */
+                               batch, the longest timeout applies. A timeout ends the epoch, but
+                               this member stays in the run */
     int32_t tentative;      /* 1: the call may return before the outcome (tutti_run_collective) */
     /* Results: */
     tutti_status status;    /* TUTTI_PENDING: a tentative operation without an outcome yet */
-    uint32_t contributors;  /* members of the scope whose input is in the result; TUTTI_OK only */
+    uint32_t contributors;  /* number of members of the scope whose input is in the result; set on
+                               TUTTI_OK only */
     uint32_t attempts;      /* number of attempts */
     uint64_t epoch;         /* the epoch in which the operation ended */
 } tutti_elastic;
 
 /* Runs one operation and returns its outcome, which is the same on all live members. op->status
  * receives the same value.
- * The outcome costs one more exchange of a few bytes, except for *small operations*: barriers, and
- * allreduces and allgathers with a result of up to 1 KiB. Operations in mode TUTTI_PARTIAL,
- * quantized operations, tentative operations, and all operations of a run with replica groups are
- * never small. A small operation returns TUTTI_OK as soon as this member has the result. If the
- * epoch ends, members without the result get it from members that have it
+ * The outcome costs one more exchange of a few bytes. Only *small operations* have no such cost:
+ * barriers, and allreduces and allgathers with a result of up to 1 KiB. Operations in mode
+ * TUTTI_PARTIAL, quantized operations, tentative operations, and all operations of a run with
+ * replica groups are never small. A small operation returns TUTTI_OK as soon as this member has the
+ * result. If the epoch ends, members without the result get it from members that have it
  * (docs/elastic-protocol.md).
  * INVALID, without any effect: an argument is wrong, the tag is in use, this member is in no view,
  * or a group call is in progress.
@@ -372,34 +376,36 @@ typedef struct tutti_elastic {
  * TUTTI_OK or TUTTI_ERR_PEER_LOST, is the same on all live members. It is written to op->status by
  * one of these calls:
  *   - the next operation of the same tag, tentative or not. If that operation succeeds, the
- *     tentative one is FINAL. Otherwise either the tentative one is FINAL, or both are restored.
+ *     tentative operation is FINAL. Otherwise the tentative operation is FINAL, or both are
+ *     restored.
  *   - tutti_run_commit. The outcome of the commit is 0 if the tentative operation is not FINAL.
  *   - tutti_run_epoch or tutti_run_shrink, which first make a commit with good = 0.
  * Until then, *op must stay valid. The buffers of an in-place operation must stay valid, too,
  * because the run may restore the input in them. Other buffers are reusable when the call returns,
  * but to repeat the operation after a loss, the program needs the contents of src.
  * With replica groups, completion in one role or group implies nothing about other roles or groups.
- * Therefore a tentative operation in the scope of a role or group must not follow another tentative
- * operation with the same tag (INVALID, without any effect): use different tags, and commit the
- * step. If such an operation is rejected before it begins, it has no effect, and a commit reports
- * it as omitted (MISMATCH). If its collective has begun and returns an error about its arguments,
- * the epoch ends, and results of other scopes are undone.
+ * Therefore, in the scope of a role or group, a tentative operation must not follow another
+ * tentative operation with the same tag. Such a call returns TUTTI_ERR_INVALID, without any effect.
+ * Use different tags, and commit the step. An operation that is rejected before it begins has no
+ * effect, and a commit reports it as omitted (MISMATCH). If the collective of the operation has
+ * begun, and returns an error about its arguments, the epoch ends, and results of other scopes are
+ * undone.
  * An error of a tentative operation is local: other members may have returned TUTTI_OK from the
  * same call. They detect the loss in their next operation, commit or epoch, which may be a
  * different call on each member.
- * From a tentative operation until the next commit, epoch or non-tentative operation of its tag,
- * tutti_run_agree, tutti_run_sync, tutti_run_optimize (unless in the background) and operations
- * that retry return TUTTI_ERR_INVALID, on any thread. Tentative operations carry no membership
- * events. */
+ * A tentative operation is pending until the next commit, epoch or non-tentative operation of its
+ * tag. Meanwhile, tutti_run_agree, tutti_run_sync, tutti_run_optimize (unless in the background)
+ * and operations that retry return TUTTI_ERR_INVALID, on any thread. Tentative operations carry no
+ * membership events. */
 TUTTI_API tutti_status tutti_run_collective(tutti_run *run, tutti_elastic *op);
 /* Runs an allreduce in mode TUTTI_RETRY: a short form of tutti_run_collective. */
 TUTTI_API tutti_status tutti_run_allreduce(tutti_run *run, const void *src, void *dst, size_t count,
                                            tutti_dtype type, tutti_redop op, uint32_t tag);
 /* Runs the operations ops[n], at most `most` (0: 4) at a time. The tags first_tag to first_tag +
- * most - 1 are assigned to them round-robin; ops[i].tag is ignored. All members must pass the same
- * list. All operations must have the same mode, and none may be tentative (otherwise INVALID).
- * Returns TUTTI_OK if all operations are FINAL, else the error of the operation with the lowest
- * index. ops[i].status receives the outcome of each operation. */
+ * most - 1 are assigned to the operations round-robin; ops[i].tag is ignored. All members must pass
+ * the same list. All operations must have the same mode, and none may be tentative (otherwise
+ * INVALID). Returns TUTTI_OK if all operations are FINAL, else the error of the operation with the
+ * lowest index. ops[i].status receives the outcome of each operation. */
 TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_t n,
                                        uint32_t first_tag, uint32_t most);
 
@@ -407,11 +413,11 @@ TUTTI_API tutti_status tutti_run_batch(tutti_run *run, tutti_elastic *ops, size_
 
 /* Callbacks by which tutti_run_sync accesses arrays that the CPU cannot access directly, e.g.
  * arrays in GPU memory. <tutti/elastic_cuda.h> provides such callbacks for CUDA. Several arrays can
- * share one object. Set `size` to sizeof(tutti_array_memory). A field that is zero (or NULL) takes
- * its default value. A callback returns 0, or an error number of the program, which is included in
- * the error message. Callbacks run only during tutti_run_sync, one at a time, in the thread that
- * calls it. `to_host` may also run in the run's internal thread, which sends this member's
- * heartbeats and must not be blocked for long. Callbacks must not call Tutti. */
+ * share one tutti_array_memory. Set `size` to sizeof(tutti_array_memory). A field that is zero (or
+ * NULL) takes its default value. A callback returns 0, or an error number of the program, which is
+ * included in the error message. Callbacks run only during tutti_run_sync, one at a time, in the
+ * thread that calls it. `to_host` may also run in the run's internal thread, which sends this
+ * member's heartbeats and must not be blocked for long. Callbacks must not call Tutti. */
 typedef struct tutti_array_memory {
     size_t size;
     /* Copies at[bytes], a part of an array, to host[bytes]. Returns after completion. Required. */
@@ -435,8 +441,8 @@ typedef struct tutti_array {
                                Overlap is checked among arrays with the same `memory` */
     size_t count;
     tutti_dtype type;
-    int32_t may_differ;     /* 1: local to each member (e.g. a random seed): neither compared nor
-                               sent */
+    int32_t may_differ;     /* 1: the array is local to each member (e.g. a random seed), and is
+                               neither compared nor sent */
     const tutti_array_memory *memory;   /* callbacks that access `data`, valid until the call
                                            returns; NULL: host memory. May differ between members */
 } tutti_array;
@@ -454,8 +460,8 @@ typedef enum tutti_sync_strategy {
 typedef enum tutti_sync_scope {
     TUTTI_SYNC_ALL = 0,     /* all members of the view share one state */
     TUTTI_SYNC_ROLE         /* the members of each role share one state, independently of other
-                               roles. For states that are sharded over the roles of a group. Role
-                               numbers must be below 512 */
+                               roles. Use this for states that are sharded over the roles of a
+                               group. Role numbers must be below 512 */
 } tutti_sync_scope;
 
 /* The state that a sync compares and transfers. Set `size` to sizeof(tutti_state). A field that is
@@ -464,11 +470,12 @@ typedef struct tutti_state {
     size_t size;
     tutti_array *arrays;    /* [narrays] */
     size_t narrays;         /* 1 to 65536 */
-    /* Version number of the state. Before this member's first successful sync, the program sets it
-     * to 0, to the value from a checkpoint, or to any number that grows with its progress. The
-     * run's first sync keeps this number, and each later sync increments the number. A successful
-     * sync writes the current number here; the program must not change it. Members with a lower
-     * revision than the others receive; members with a higher one are removed. */
+    /* Version number of the state. Before this member's first successful sync, the program sets
+     * this number to 0, or to the value from a checkpoint. Any number that grows with the progress
+     * of the program is also valid. The run's first sync keeps the number, and each later sync
+     * increments the number. A successful sync writes the current number here; the program must not
+     * change it. Members with a lower revision than the others receive; members with a higher
+     * revision are removed. */
     uint64_t revision;
     tutti_sync_strategy strategy;
     tutti_sync_scope scope;
@@ -480,28 +487,31 @@ typedef struct tutti_state {
                                                received and sent */
 } tutti_state;
 
-/* Makes the arrays of all members of the scope identical, bit for bit. The members first agree on
- * the content that all will have (the *selected* content). Then each member receives the arrays in
- * which it differs, from up to eight members at a time, and verifies them. This is a group call,
- * also allowed after the epoch has ended. The program must not access the arrays until the call
- * returns. A receiver temporarily needs as much additional memory as it receives.
+/* Makes the arrays of all members of the scope identical, bit for bit. First, the members agree on
+ * the content that all will have (the *selected* content). Then each member receives those of its
+ * arrays that differ from the selected content, and verifies them. A member receives from up to
+ * eight members at a time. This is a group call, also allowed after the epoch has ended. The
+ * program must not access the arrays until the call returns. A receiver temporarily needs as much
+ * additional memory as it receives.
  * TUTTI_OK: all live members have the same content. After an error the arrays of all members are
- * unchanged (see ABORTED for an exception). After INVALID, TIMEOUT, MISMATCH and NOMEM the call may
- * be repeated unchanged.
+ * unchanged (see ABORTED for an exception). After INVALID, TIMEOUT, MISMATCH or NOMEM, the call may
+ * be repeated with the same arguments.
  * A member is removed (ABORTED, with the reason) in three cases:
  *   - its arrays (names, types, counts) differ from those of the first sync,
  *   - its revision is higher than that of the others,
  *   - it only sends, and its content was not selected.
- * The calls of the other members continue. Their epoch ends, as it does after any loss of a member.
- * INVALID:     an argument is wrong (overlap: the message names both arrays); a call or operation
- *              is in progress; or no member passes the revision that the last sync returned.
+ * The calls of the other members continue. The epoch ends, as after any loss of a member.
+ * INVALID:     an argument is wrong (if arrays overlap, the message names both); a call or
+ *              operation is in progress; or tutti_state.revision is, on all members, lower than
+ *              the number that the last sync wrote.
  * MISMATCH:    members made different calls, or only some members use POPULAR.
  * PEER_LOST:   all members with the selected content are lost, this member's replica group is
  *              incomplete, or the other members have begun the next epoch. Call tutti_run_epoch.
- * UNSUPPORTED: all members of the last successful sync are lost, and no other member has its
- *              content. Set tutti_state.instead to accept other content.
+ * UNSUPPORTED: all members of the last successful sync are lost, and no other member has the
+ *              content of that sync. Set tutti_state.instead to accept other content.
  * NOMEM:       a member, named in the message, has too little memory to receive.
- * TIMEOUT:     the message names a member that had not called, or whose deadline passed.
+ * TIMEOUT:     the message names a member that has not made the call, or a member whose deadline
+ *              passed.
  * SYSTEM:      an array could not be read or hashed at the start; no effect.
  * ABORTED:     this member was removed (see above); or an array could not be read during the
  *              transfer, or could not be written afterwards. After such a write error the member
@@ -520,9 +530,9 @@ typedef struct tutti_ring {
     uint64_t steps;         /* expected number of allreduces in the new order, over which the cost
                                of reconnection is amortized; 0: 1000 */
     uint32_t gain_percent;  /* smallest gain for which the order is changed, at most 99; 0: 5 */
-    uint32_t burst_ms;      /* maximum length of a burst (see below), 10 to 10000; 0: 12 round
-                               trips (to open the TCP window), but at least 400 and at most
-                               2000 */
+    uint32_t burst_ms;      /* maximum duration of a burst (see below), 10 to 10000; 0: 12 round
+                               trips (to open the TCP window), but at least 400 ms and at most 2000
+                               ms */
     int32_t background;     /* 1: measure in the background, and return at once (see below) */
     /* Results of a blocking call, written on TUTTI_OK: */
     int32_t adopted;        /* 1: the order of the ranks, or the algorithm used in this order, was
@@ -531,13 +541,14 @@ typedef struct tutti_ring {
                                    order; 0: unknown, because links could not be measured */
 } tutti_ring;
 
-/* Measures bandwidth and latency between all ordered pairs of members, and searches for the order
- * of ranks with the shortest predicted time of a ring allreduce. If the gain is large enough, the
- * call adopts this order. The call then also acts as tutti_run_epoch without TUTTI_ADMIT, and
- * renumbers the ranks: in the ring, rank r sends to rank r + 1. Member ids do not change.
- * Until newcomers join the view, elastic allreduces of at least 1 MiB without an explicit algorithm
- * then use the ring, or "two_rings" (opposite directions) or "dtree" (two trees) if this is
- * predicted to be faster.
+/* Measures bandwidth and latency between all ordered pairs of members. Then searches for the order
+ * of ranks in which the predicted time of a ring allreduce is shortest. If the gain is large
+ * enough, the call adopts this order. The call then also acts as tutti_run_epoch without
+ * TUTTI_ADMIT, and renumbers the ranks: in the ring, rank r sends to rank r + 1. Member ids do not
+ * change.
+ * After that, until newcomers join the view, elastic allreduces of at least 1 MiB without an
+ * explicit algorithm use the ring. If "two_rings" (opposite directions) or "dtree" (two trees) is
+ * predicted to be faster, they use this algorithm.
  *
  * With replica groups, only connections between members with equal roles are measured, for all
  * roles at the same time, and whole groups are reordered. The order is optimized for operations of
@@ -545,9 +556,9 @@ typedef struct tutti_ring {
  * of their roles. The algorithms of other scopes do not change.
  *
  * A measurement has nranks - 1 rounds, or with g replica groups g - 1 rounds. In each round a
- * member sends a burst to one peer and receives one from another, on connections that are not used
- * for data. A burst ends when its rate is stable, at the latest after burst_ms. A round takes about
- * three round trips plus the time of the longest burst.
+ * member sends a burst to one peer and receives a burst from another peer, on connections that are
+ * not used for data. A burst ends when its rate is stable, at the latest after burst_ms. A round
+ * takes about three round trips plus the time of the longest burst.
  *
  * All members of the view make this call with the same arguments; out is as in tutti_run_epoch.
  * With ring->background set, out must be NULL, and the call returns before the measurement. When a
@@ -557,11 +568,11 @@ typedef struct tutti_ring {
  *
  * UNSUPPORTED: more than 512 members (with replica groups: more than 512 groups).
  * PEER_LOST:   a member was lost during the call or earlier in the epoch: call tutti_run_epoch.
- * TIMEOUT:     the message names a member that had not made the call, or not completed its
+ * TIMEOUT:     the message names a member that has not made the call, or has not completed its
  *              measurements.
  * MISMATCH:    members made different calls, or passed a different size or gain. The message names
- *              two members and their calls. For a member that measures in the background, this is
- *              the next call that it made.
+ *              two members and their calls. If a member measures in the background, the message
+ *              names its next call.
  * INVALID:     an argument is wrong, another call is in progress, or (unless in the background) an
  *              operation is in progress.
  * docs/ring-order.md explains the search. Source: PCCL (technical report, 2025),

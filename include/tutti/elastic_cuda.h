@@ -6,7 +6,7 @@
  *     tutti_array_memory memory = tutti_array_memory_cuda(&where);
  *     tutti_array weights = { sizeof weights, "weights", on_device, n, TUTTI_F32, 0, &memory };
  *
- * Copies and hashes run on `stream`, after earlier work on this stream. Work on other streams must
+ * Copies and hashes run on `stream`, after earlier work on `stream`. Work on other streams must
  * be complete before tutti_run_sync is called. The callbacks return a cudaError_t as int and
  * restore the current device of the calling thread. */
 #ifndef TUTTI_ELASTIC_CUDA_H
@@ -22,10 +22,10 @@
 /* Device and stream of the arrays. Must outlive the tutti_array_memory that points to it. */
 typedef struct tutti_array_cuda {
     int device;
-    cudaStream_t stream;        /* a stream of `device`; 0: its default stream */
+    cudaStream_t stream;        /* a stream of `device`; 0: the default stream */
 } tutti_array_cuda;
 
-/* Makes the device current for the calling thread; *before receives the previous device. */
+/* Makes where->device current for the calling thread; *before is set to the previous device. */
 static inline cudaError_t tutti_array_cuda_enter(const tutti_array_cuda *where, int *before)
 {
     const cudaError_t err = cudaGetDevice(before);
@@ -83,7 +83,7 @@ static inline int tutti_array_cuda_hash(void *context, const void *at, size_t by
     return tutti_array_cuda_leave(before, err);
 }
 
-/* Returns the callbacks for arrays at *where, which must outlive the result. */
+/* Returns the callbacks for arrays on the device of *where. *where must outlive the result. */
 static inline tutti_array_memory tutti_array_memory_cuda(tutti_array_cuda *where)
 {
     tutti_array_memory memory = {};
