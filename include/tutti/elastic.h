@@ -282,15 +282,15 @@ typedef enum tutti_coll {
 typedef enum tutti_mode {
     TUTTI_ABORT = 0,        /* after a loss the operation is restored and returns PEER_LOST */
     TUTTI_RETRY,            /* after a loss, the operation forms the next view without newcomers and
-                               runs again in it, until it succeeds or fewer members remain than
-                               tutti_elastic.least. TUTTI_AVG averages over the contributors. All members must
-                               use the same mode; otherwise the operation is restored and returns
-                               MISMATCH. Valid for allreduce, reduce, broadcast, barrier, allgatherv
-                               and gatherv (without the blocks of lost members), and for any
-                               operation in the scope of a group. Other operations return INVALID,
-                               because a loss would change their shapes. If a replica group loses a
-                               member, its other members get PEER_LOST and are in no view until
-                               tutti_run_epoch readmits them */
+                               runs again in it, until it succeeds or fewer than tutti_elastic.least
+                               members remain. TUTTI_AVG averages over the contributors. All members
+                               must use the same mode; otherwise the operation is restored and
+                               returns MISMATCH. Valid for allreduce, reduce, broadcast, barrier,
+                               allgatherv and gatherv (without the blocks of lost members), and for
+                               any operation in the scope of a group. Other operations return
+                               INVALID, because a loss would change their shapes. If a replica group
+                               loses a member, its other members get PEER_LOST and are in no view
+                               until tutti_run_epoch readmits them */
     TUTTI_PARTIAL           /* like TUTTI_RETRY, but members may withhold their input
                                (tutti_elastic.withholds). The result is computed from the inputs of
                                the other members; tutti_elastic.contributors is set to their number.
