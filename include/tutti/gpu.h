@@ -11,17 +11,17 @@
  * CUDA headers. A stream is a CUstream or cudaStream_t; NULL is the default stream.
  *
  *  - Order: the operations of one tutti_gpu run in the order of their calls, even if they are on
- *    different streams. All ranks must make the calls of a communicator in the same order. A stream
- *    must not wait for work that is ordered after a later operation of the same tutti_gpu.
+ *    different streams. All ranks must make these calls in the same order. A stream must not wait
+ *    for work that is ordered after a later operation of the same tutti_gpu.
  *  - Buffers are in device memory, managed memory, or host memory that is registered with CUDA.
  *    They must stay valid until the operation has completed. In-place calls are defined as in
  *    tutti/tutti.h; any other overlap is an error.
- *  - Communicator: a thread of the tutti_gpu uses it from tutti_gpu_create to tutti_gpu_destroy.
- *    Meanwhile, the program may make only calls marked "any thread" in tutti/tutti.h. Collectives
- *    on host memory need another communicator (tutti_comm_dup).
+ *  - Communicator: a thread of the tutti_gpu uses the communicator from tutti_gpu_create to
+ *    tutti_gpu_destroy. Meanwhile, the program may make only calls marked "any thread" in
+ *    tutti/tutti.h. Collectives on host memory need another communicator (tutti_comm_dup).
  *  - Errors: a call with invalid arguments returns an error and starts nothing. A later error (a
  *    lost rank, an abort, a timeout, a failed copy) ends this and all later operations of the
- *    tutti_gpu, and releases their streams. The contents of their outputs are undefined. The
+ *    tutti_gpu. Their streams continue, and the contents of their outputs are undefined. The
  *    request (tutti_gpu_op.request) and tutti_gpu_status return the error.
  *  - CUDA graphs: a call on a stream that is being captured adds the operation to the graph. The
  *    operation runs at each launch, with the arguments of the capture; a factor in host memory
@@ -31,7 +31,8 @@
  *    capture must not overlap; otherwise the tutti_gpu fails with INVALID. Destroy the graphs
  *    before the tutti_gpu: otherwise a later launch skips the operations, and
  *    tutti_gpu_graph_status returns an error.
- *  - Threads: any number of threads may call on the same tutti_gpu, except tutti_gpu_destroy.
+ *  - Threads: any number of threads may use the same tutti_gpu concurrently. Exception: no other
+ *    call may run during tutti_gpu_destroy.
  *  - Structs with `size`: as in tutti/tutti.h.
  *
  * docs/gpu.md describes the implementation. Sources: NCCL 2.x user guide (stream semantics, group
@@ -63,8 +64,8 @@ typedef struct tutti_gpu_conf {
                                    must be the same on all ranks; 4096 to 1 GiB; 0: 4 MiB */
     int32_t chunks;             /* number of these buffers, 1 to 64; 0: 4. May differ between
                                    ranks */
-    int64_t timeout_ms;         /* timeout of operations, from their start; 0: that of the
-                                   communicator; negative: none */
+    int64_t timeout_ms;         /* timeout of operations, from their start; 0: the communicator's
+                                   timeout; negative: none */
 } tutti_gpu_conf;
 
 /* Writes the ordinal of the calling thread's current device to *out (0 if it has none). Local.
@@ -82,28 +83,30 @@ TUTTI_API tutti_status tutti_gpu_mem_free(void *mem);
  * the missing part. INVALID: the device does not exist. */
 TUTTI_API tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm,
                                         const tutti_gpu_conf *conf);
-/* Waits until all operations have completed, and frees the object. Streams that still wait for an
- * operation that was not started are released. If windows exist, the last tutti_gpu_destroy in a
- * process also waits until all ranks have made this call. gpu may be NULL. */
+/* Waits until all operations have completed, and frees the object. Operations of launched CUDA
+ * graphs that have not started by then are skipped, and their streams continue. If a window was
+ * created, the last tutti_gpu_destroy in a process also waits until all ranks of the communicator
+ * have called tutti_gpu_destroy. gpu may be NULL. */
 TUTTI_API void tutti_gpu_destroy(tutti_gpu *gpu);
 
 /* Returns the device's ordinal, or -1 if gpu is NULL. Any thread. */
 TUTTI_API int tutti_gpu_device(const tutti_gpu *gpu);
 
 /* Returns TUTTI_OK, or the error that ended the operations of gpu; tutti_last_error() then returns
- * its message. Does not block. Any thread. */
+ * the error message. Does not block. Any thread. */
 TUTTI_API tutti_status tutti_gpu_status(const tutti_gpu *gpu);
 
 /* Returns INVALID if this process has launched a CUDA graph with operations of a destroyed
  * tutti_gpu since the last call, else TUTTI_OK. Any thread. */
 TUTTI_API tutti_status tutti_gpu_graph_status(void);
 
-/* Aborts the communicator (tutti_comm_abort), and releases all streams that wait for its
- * operations. Does not wait. Afterwards gpu can only be destroyed. Any thread. */
+/* Aborts the communicator (tutti_comm_abort). All streams that wait for operations of gpu continue.
+ * Does not wait. Afterwards gpu can only be destroyed. Any thread. */
 TUTTI_API tutti_status tutti_gpu_abort(tutti_gpu *gpu);
 
 /* Waits until all operations of earlier calls have completed on this rank, and returns
- * tutti_gpu_status. Does not wait for launches of CUDA graphs: synchronize their stream instead. */
+ * tutti_gpu_status. Does not wait for launches of CUDA graphs: synchronize the stream of the launch
+ * instead. */
 TUTTI_API tutti_status tutti_gpu_flush(tutti_gpu *gpu);
 
 /* Operations. */
@@ -120,7 +123,7 @@ typedef enum tutti_gpu_kind {
     TUTTI_GPU_SEND,             /* from src to rank `root` */
     TUTTI_GPU_RECV,             /* into dst, from rank `root` */
     TUTTI_GPU_PUT_SIGNAL,       /* from src into `window` of rank `root`, then a signal */
-    TUTTI_GPU_WAIT_SIGNAL,      /* for `count` signals of rank `root` */
+    TUTTI_GPU_WAIT_SIGNAL,      /* for `count` signals from rank `root` */
     TUTTI_GPU_KIND_COUNT
 } tutti_gpu_kind;
 
@@ -154,11 +157,11 @@ typedef struct tutti_gpu_op {
 /* Enqueues the operations ops[n], which may use several streams and several tutti_gpu of this
  * process. Therefore one thread can make the calls of several ranks. All operations are checked
  * first; if one is invalid, none is enqueued. The operations of one tutti_gpu form a unit. A unit
- * starts when all its streams have reached it, and its streams continue when it has completed. In a
- * unit, collectives run first, in list order, then puts, in list order. Then sends and receives run
- * concurrently, and last the waits for signals. Either all streams or no stream must be in a
- * capture; the streams of one tutti_gpu must be in the same capture. The caller may free ops when
- * the call returns.
+ * starts when all its streams have reached the unit, and the streams continue when the unit has
+ * completed. In a unit, collectives run first, in list order, then puts, in list order. Then sends
+ * and receives run concurrently, and last the waits for signals. Either all streams or no stream
+ * must be in a capture; the streams of one tutti_gpu must be in the same capture. The caller may
+ * free ops when the call returns.
  * Modelled on ncclGroupStart and ncclGroupEnd. */
 TUTTI_API tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n);
 
@@ -188,8 +191,8 @@ TUTTI_API tutti_status tutti_gpu_scatter(const void *src, void *dst, size_t coun
                                          int root, tutti_gpu *gpu, void *stream);
 TUTTI_API tutti_status tutti_gpu_alltoall(const void *src, void *dst, size_t count,
                                           tutti_dtype type, tutti_gpu *gpu, void *stream);
-/* As tutti_alltoallv, but not in place. The arrays of counts and displacements are read during the
- * call. */
+/* Like tutti_alltoallv, but not in place. The arrays of counts and displacements are read during
+ * the call. */
 TUTTI_API tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
                                            const size_t *send_displs, void *dst,
                                            const size_t *recv_counts, const size_t *recv_displs,
@@ -203,7 +206,8 @@ TUTTI_API tutti_status tutti_gpu_recv(void *buf, size_t count, tutti_dtype type,
 
 /* ---- puts and signals ------------------------------------------------------------------------ */
 
-#define TUTTI_GPU_SIGNALS 64u       /* signals are numbered from 0, for each pair of ranks */
+#define TUTTI_GPU_SIGNALS 64u       /* number of signals for each ordered pair of ranks; the first
+                                       signal is 0 */
 
 /* Exposes mem[bytes] of gpu's device for puts of other ranks. Collective over the communicator;
  * sizes may differ between ranks. Blocks. All ranks must create the windows of a communicator in
@@ -214,28 +218,28 @@ TUTTI_API tutti_status tutti_gpu_recv(void *buf, size_t count, tutti_dtype type,
  * gpu can still be used. */
 TUTTI_API tutti_status tutti_gpu_window_create(tutti_gpu *gpu, void *mem, size_t bytes,
                                                tutti_gpu_window **out);
-/* Frees the window. Local: a later put of another rank into it ends the tutti_gpu of all ranks with
- * INVALID. Must precede tutti_gpu_destroy. window may be NULL. */
+/* Frees the window. Local: a later put of another rank into this window ends the tutti_gpu of all
+ * ranks with INVALID. Must precede tutti_gpu_destroy. window may be NULL. */
 TUTTI_API tutti_status tutti_gpu_window_free(tutti_gpu_window *window);
 
 /* Puts src[count] into the window of rank `peer`, at `offset` bytes, and then sends a signal. The
  * stream continues when src is reusable. Puts and signals from one rank to another arrive in the
- * order of their calls: when a signal has arrived, its data and that of all earlier puts is in
- * device memory. The target makes no call.
+ * order of their calls. When a signal has arrived, the data of its put and of all earlier puts is
+ * in device memory. The target need not make a call.
  * Modelled on ncclPutSignal of NCCL 2.29. */
 TUTTI_API tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti_dtype type,
                                             int peer, tutti_gpu_window *window, size_t offset,
                                             uint32_t signal, tutti_gpu *gpu, void *stream);
 /* Sends a signal without data. A window must exist. */
 TUTTI_API tutti_status tutti_gpu_signal(int peer, uint32_t signal, tutti_gpu *gpu, void *stream);
-/* The stream continues when `n` further signals of rank `peer` have arrived. A wait
- * consumes its n signals. A window must exist. */
+/* The stream continues when `n` more signals with the number `signal` have arrived from rank
+ * `peer`. The wait consumes these n signals. A window must exist. */
 TUTTI_API tutti_status tutti_gpu_wait_signal(int peer, uint32_t signal, uint32_t n, tutti_gpu *gpu,
                                              void *stream);
 
 /* Runs job(comm, arg) in the thread of gpu, after all earlier operations, and returns its status.
  * Used for other calls on the communicator, such as tutti_comm_split. Blocks until `job` has
- * returned. If gpu has failed, returns its error without calling `job`. */
+ * returned. If gpu has failed, returns the error of gpu without calling `job`. */
 TUTTI_API tutti_status tutti_gpu_run(tutti_gpu *gpu,
                                      tutti_status (*job)(tutti_comm *comm, void *arg), void *arg);
 
