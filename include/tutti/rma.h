@@ -1,34 +1,34 @@
 /* Tutti, one-sided communication: windows into the memory of other ranks.
  *
- * A window is memory that each rank of a communicator exposes. Any rank can put data into it, get
- * data from it, update words atomically, and send signals: updates of 64-bit words that the owner
- * waits for. The owner need not call Tutti for a transfer. If the transport does not support an
- * operation, the owner's progress thread executes it.
+ * A window is memory that each rank of a communicator exposes. Any rank can put data into the
+ * window, get data from it, update words atomically, and send signals. A signal updates a 64-bit
+ * word that the owner can wait for. The owner need not call Tutti for a transfer. If the transport
+ * does not support an operation, the owner's progress thread executes it.
  *
  *     create -> put, get, signal, wait, atomic, fence, quiet ... -> free
  *
  * Ordering from one rank to another, on all transports:
  *  - Puts are unordered. After local completion the source buffer is reusable; after remote
  *    completion the data is in the window. tutti_window_quiet waits for remote completion.
- *  - Put with a signal: when the target observes the value of the signal (tutti_window_wait or
- *    _test, or an acquire load), all bytes of that put are visible. A put of 0 bytes also signals.
+ *  - Put with a signal: after the target has observed the value of the signal (tutti_window_wait or
+ *    _test, or an acquire load), all bytes of the put are visible. A put of 0 bytes also signals.
  *  - tutti_window_fence orders earlier puts and atomics to a rank before later signals, gets and
- *    atomics: a signal becomes visible after the data of the earlier puts, and a get or atomic
- *    reads this data. The data of later puts is not ordered.
- *  - Without a fence or tutti_window_quiet before it, a get or atomic may return old data, because
+ *    atomics to the same rank. A signal then becomes visible after the data of the earlier puts,
+ *    and a get or atomic reads this data. The data of later puts is not ordered.
+ *  - A get or atomic without an earlier fence or tutti_window_quiet may return old data, because
  *    earlier puts may still be in flight.
  *
  * Blocking and non-blocking. Without tutti_rma.counter a put or get returns at local completion.
- * With a counter it is non-blocking: it returns at once, and 1 is added to the counter at local
- * completion. tutti_window_signal, and tutti_window_atomic without `old`, are always non-blocking.
- * Operations that the transport cannot accept yet are queued. Each target rank has its own queue,
- * so that a slow or stopped target delays only transfers to itself:
+ * With a counter, the call is non-blocking: it returns at once, and Tutti adds 1 to the counter at
+ * local completion. tutti_window_signal, and tutti_window_atomic without `old`, are always
+ * non-blocking. Operations that the transport cannot accept yet are queued. Each target rank has
+ * its own queue, so that a slow or stopped target delays only transfers to itself:
  *  - A queue holds up to 1,024 puts, signals and atomics. The queue also stores copies of short
  *    sources and of lists of rows or pieces, up to 4 MiB. An empty queue accepts a put of any size.
  *  - If the queue of its target is full, a non-blocking put waits for space up to its timeout. With
- *    no_wait it returns TUTTI_PENDING instead, and nothing is sent.
- *  - A signal or atomic waits for space up to the communicator's timeout. For a signal that never
- *    waits, use a put of 0 bytes with a counter and no_wait.
+ *    tutti_rma.no_wait, the put returns TUTTI_PENDING instead, and nothing is sent.
+ *  - A signal or atomic waits for space up to the communicator's timeout. To send a signal without
+ *    waiting, use a put of 0 bytes with a counter and no_wait.
  *  - Fences, signals and quiets also apply to queued puts. A failure after the call has returned is
  *    reported by tutti_window_quiet.
  *  - A non-blocking get waits until the transport accepts it.
@@ -43,10 +43,10 @@
  * update concurrently must be updated with atomics or signals. Not usable in a forked child.
  *
  * Deadlines: calls that wait return TUTTI_ERR_TIMEOUT after `timeout_ms` (0: the communicator's
- * timeout; negative: none; lateness: as in tutti_call.timeout_ms). The window stays usable, and the
- * operation continues: its buffers must stay valid until tutti_window_quiet returns TUTTI_OK, or
- * until the window is freed. A put that timed out may have written part of its data; its counter
- * does not change.
+ * timeout; negative: none). They may return late, as described for tutti_call.timeout_ms. After a
+ * timeout the window stays usable, and the operation continues: its buffers must stay valid until
+ * tutti_window_quiet returns TUTTI_OK, or until the window is freed. A put that timed out may have
+ * written part of its data; the counter of that put does not change.
  *
  * Sources: OpenSHMEM 1.5, sections 9.5 to 9.12 (put with signal, fence, quiet); MPI-4.0, chapter 12
  * (windows); NCCLX (arXiv 2510.20171, section 5.2). Details: docs/one-sided.md. */
@@ -59,7 +59,7 @@
 extern "C" {
 #endif
 
-/* Handle of a window. After tutti_window_free, calls with it return TUTTI_ERR_INVALID. */
+/* Handle of a window. After tutti_window_free, calls with this handle return INVALID. */
 typedef struct tutti_window tutti_window;
 
 #define TUTTI_ALL_RANKS (-1)        /* `rank` of fence and quiet: all ranks */
@@ -91,12 +91,12 @@ TUTTI_API tutti_status tutti_window_memory(tutti_window *window, void **mem, siz
 /* Returns the size of the window of `rank`, in bytes. Local. */
 TUTTI_API tutti_status tutti_window_bytes(tutti_window *window, int rank, size_t *bytes);
 /* Sets *out to an address for loads and stores to the memory of `rank`, or to NULL if this memory
- * is not mapped, because the rank is on another host, or created its window with memory that
- * tutti_mem_alloc did not allocate. The address is valid until the window is freed. The call may
- * connect to the rank. Stores do not wake waiting threads: call tutti_window_signal after the
- * stores.
+ * is not mapped. Memory is not mapped if the rank is on another host, or if the rank passed memory
+ * to tutti_window_create that tutti_mem_alloc did not allocate. The address is valid until the
+ * window is freed. The call may connect to the rank. Stores do not wake waiting threads: call
+ * tutti_window_signal after the stores.
  * If a collective that receives into memory from tutti_mem_alloc fails, other ranks may lose their
- * mapping of it, and their stores then have no effect. In this case, free the window. */
+ * mapping of this memory. Their stores then have no effect. In this case, free the window. */
 TUTTI_API tutti_status tutti_window_pointer(tutti_window *window, int rank, void **out);
 
 /* ---- puts and gets --------------------------------------------------------------------------- */
@@ -112,10 +112,10 @@ typedef enum tutti_signal_op {
  * its default value. */
 typedef struct tutti_rma {
     size_t size;
-    tutti_signal_op signal_op;  /* puts only: how the signal word is updated, after the data has
+    tutti_signal_op signal_op;  /* puts only: how the signal word is updated after the data has
                                    arrived */
     uint64_t signal_value;
-    size_t signal_offset;       /* a multiple of 8 */
+    size_t signal_offset;       /* offset of the signal word, a multiple of 8 */
     tutti_window *signal_window;    /* window of the signal word, on the same communicator; NULL:
                                      * the window of the put */
     uint64_t *counter;          /* non-NULL: the call is non-blocking, and atomically adds 1 to the
@@ -133,7 +133,8 @@ typedef struct tutti_rma {
  * has accepted all data. For puts with a counter see "Blocking and non-blocking" above. */
 TUTTI_API tutti_status tutti_window_put(tutti_window *window, int rank, size_t offset,
                                         const void *src, size_t bytes, const tutti_rma *rma);
-/* Gets dst[bytes] from the window of `rank` at `offset`. */
+/* Gets dst[bytes] from the window of `rank` at `offset`. For gets with a counter see "Blocking and
+ * non-blocking" above. */
 TUTTI_API tutti_status tutti_window_get(tutti_window *window, int rank, size_t offset, void *dst,
                                         size_t bytes, const tutti_rma *rma);
 
@@ -147,8 +148,8 @@ TUTTI_API tutti_status tutti_window_put_rows(tutti_window *window, int rank, siz
                                              const void *src, const tutti_rows *rows,
                                              const tutti_rma *rma);
 
-/* Puts pieces[n], each with its own source and offset, as one put. All pieces are checked before
- * the first one is sent. The array may be reused when the call returns. */
+/* Puts pieces[n], each with a source and an offset, as one put. All pieces are checked before the
+ * first one is sent. The array may be reused when the call returns. */
 typedef struct tutti_piece {
     size_t offset;              /* in the window */
     const void *src;
@@ -191,13 +192,13 @@ typedef enum tutti_compare {
 /* Waits until the word at `offset` of this rank's own window satisfies the comparison. *seen
  * receives the value of the word; seen may be NULL. Data that was put before the signal is then
  * visible.
- * PEER_LOST: a rank failed, or all other ranks have called tutti_window_free and this rank never
- * signalled its own window, so that no signal can arrive. The failure of a rank without a
- * connection to this one is detected only at the deadline. */
+ * PEER_LOST: a rank failed, or all other ranks have called tutti_window_free and this rank has
+ * never signalled its own window, so that no signal can arrive. The failure of a rank without a
+ * connection to this rank is detected only at the deadline. */
 TUTTI_API tutti_status tutti_window_wait(tutti_window *window, size_t offset, tutti_compare compare,
                                          uint64_t value, int64_t timeout_ms, uint64_t *seen);
-/* Like tutti_window_wait, for any of the words at offsets[n], n >= 1. *index receives the lowest
- * index whose word satisfies the comparison. */
+/* Like tutti_window_wait, but waits until any of the words at offsets[n] (n >= 1) satisfies the
+ * comparison. *index is set to the lowest index of such a word. */
 TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t *offsets, size_t n,
                                              tutti_compare compare, uint64_t value,
                                              int64_t timeout_ms, size_t *index, uint64_t *seen);
@@ -207,13 +208,13 @@ TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t 
 TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window,
                                                int (*is_there)(const void *arg), const void *arg,
                                                int64_t timeout_ms);
-/* Tests the word without waiting. Returns TUTTI_OK, TUTTI_PENDING, or the errors of
- * tutti_window_wait. Makes progress once. */
+/* Like tutti_window_wait, but tests the word without waiting. Returns TUTTI_OK, TUTTI_PENDING, or
+ * the errors of tutti_window_wait. Makes progress once. */
 TUTTI_API tutti_status tutti_window_test(tutti_window *window, size_t offset, tutti_compare compare,
                                          uint64_t value, uint64_t *seen);
 /* Like tutti_window_wait and tutti_window_wait_counter, but return TUTTI_PENDING at the deadline,
- * without an error message. For callers that wait in slices, for example to handle signals of the
- * process in between. Each call that waits has its own record in traces. */
+ * without an error message. Use them to wait in slices, for example to handle process signals in
+ * between. In traces, each call that waits has its own record. */
 TUTTI_API tutti_status tutti_window_test_for(tutti_window *window, size_t offset,
                                              tutti_compare compare, uint64_t value,
                                              int64_t timeout_ms, uint64_t *seen);
@@ -231,12 +232,13 @@ typedef enum tutti_atomic_op {
 } tutti_atomic_op;
 
 /* Applies `op` to the word at `offset` in the window of `rank`. `bytes` is the size of the word, 4
- * or 8, and `offset` is a multiple of it. If old is not NULL, the call waits, and *old receives the
- * previous value. If old is NULL, the call waits only if the queue for `rank` is full (see "Blocking
- * and non-blocking"), and the update is complete after tutti_window_quiet. With 4 bytes, the low
- * halves of operand, compare and *old are used. The update is atomic with respect to other atomics
- * and ADD signals of the same width on that word. It is also atomic with respect to atomic CPU
- * instructions of the owner, and of ranks that map the word (tutti_window_pointer). */
+ * or 8. `offset` must be a multiple of this size. If old is not NULL, the call waits, and *old
+ * receives the previous value. If old is NULL, the call waits only if the queue for `rank` is full
+ * (see "Blocking and non-blocking"). The update is then complete after tutti_window_quiet. With 4
+ * bytes, the low halves of operand, compare and *old are used. The update is atomic with respect to
+ * other atomics and ADD signals of the same width on that word. The update is also atomic with
+ * respect to atomic CPU instructions of the owner, and of ranks that map the word
+ * (tutti_window_pointer). */
 TUTTI_API tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset,
                                            size_t bytes, tutti_atomic_op op, uint64_t operand,
                                            uint64_t compare, uint64_t *old);
