@@ -1,5 +1,6 @@
-/* Support for mixtures of experts (MoE): all-to-all exchanges whose sizes are read when the
- * exchange starts, and layers that dispatch tokens to experts and combine their results.
+/* Support for mixtures of experts (MoE): all-to-all exchanges with dynamic sizes, and layers of
+ * experts. The sizes of an exchange are read when the exchange starts. A layer dispatches tokens to
+ * experts and combines the results.
  *
  * Dynamic exchanges: each rank divides its send buffer into pieces, e.g. one per expert, and sends
  * each piece to zero or more ranks. The lengths and destinations of the pieces are read from memory
@@ -33,7 +34,7 @@ extern "C" {
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Arguments of one rank of an exchange. Zero the whole struct, then set `size` to
+/* The arguments of this rank in an exchange. Zero the whole struct, then set `size` to
  * sizeof(tutti_dynamic). Lengths are in elements. Fields marked "read at start" are read when the
  * exchange starts. These fields must stay valid until the exchange ends; the caller may change them
  * until *start is set. */
@@ -66,7 +67,7 @@ typedef struct tutti_dynamic {
                                      * collectives of this rank on the communicator wait until the
                                      * exchange has started. *start may be a flag that a kernel
                                      * raises (tutti_device_flag). A plain store does not wake
-                                     * sleeping threads; they detect it within 1 ms */
+                                     * sleeping threads; they detect the store within 1 ms */
     uint64_t start_value;
     uint64_t *over;                 /* Word that is set to over_value, with release order, when the
                                      * exchange has ended on this rank with any status; NULL: none.
@@ -79,10 +80,10 @@ typedef struct tutti_dynamic {
 
 /* Exchanges the pieces described by *what; elements have type `type`. Collective. *what itself is
  * read during the call only.
- * `call` may contain a request and a timeout; the timeout includes the wait for `start`. call.algo
+ * `call` may contain a request and a timeout; the timeout includes the wait for `start`. call->algo
  * selects how the lists of lengths are exchanged: "heads_direct" (each rank sends its list to each
- * peer) or "heads_gathered" (an allgather); call.algo must be the same on all ranks. Any other
- * algo, and quant, divisor and scale, return TUTTI_ERR_INVALID.
+ * peer) or "heads_gathered" (an allgather). call->algo must be the same on all ranks. Any other
+ * algorithm, and the options quant, divisor and scale, cause TUTTI_ERR_INVALID.
  *
  * All ranks check the lists of all ranks before any data is written. If a list is invalid, all
  * ranks return the same status, with a message that names the rank and the value:
@@ -98,8 +99,8 @@ typedef struct tutti_dynamic {
 TUTTI_API tutti_status tutti_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type,
                                                tutti_comm *comm, const tutti_call *call);
 
-/* Sets *bytes to the memory allocated for exchanges on this communicator, initially 0. Any
- * thread. */
+/* Sets *bytes to the size of the memory allocated for exchanges on this communicator, initially 0.
+ * Any thread. */
 TUTTI_API tutti_status tutti_alltoallv_dynamic_bytes(tutti_comm *comm, size_t *bytes);
 
 /* ---- the persistent form --------------------------------------------------------------------- */
@@ -144,17 +145,17 @@ TUTTI_API tutti_status tutti_replay_create(tutti_comm *comm, const tutti_replay_
 TUTTI_API tutti_status tutti_replay_start(tutti_replay *replay, const tutti_dynamic *what,
                                           int64_t timeout_ms);
 
-/* The data received in a run, in memory of the library. Valid until this rank starts the (depth -
- * 1)-th run after it; with the default depth, the next run. With a depth of 3 or more, this memory
- * can be the sendbuff of the next run. */
+/* The data received in a run, in memory of the library. The data is valid until this rank starts
+ * the (depth - 1)-th run after this run; with the default depth, until the next run. With a depth
+ * of 3 or more, this memory can be the sendbuff of the next run. */
 typedef struct tutti_arrived {
     size_t size;
     void *const *recvbuffs;                 /* [nranks], each [max_total] */
     const size_t *recv_all_split_lengths;   /* [nranks][nsplits] */
 } tutti_arrived;
 
-/* Waits until all data of the run for this rank has arrived. *out is written on TUTTI_OK only. For
- * invalid lists, returns TUTTI_ERR_RANGE or TUTTI_ERR_INVALID on all ranks, like
+/* Waits until all data of the run for this rank has arrived. *out is written on TUTTI_OK only. If a
+ * list is invalid, returns TUTTI_ERR_RANGE or TUTTI_ERR_INVALID on all ranks, like
  * tutti_alltoallv_dynamic. The replay stays usable, but the contents of this run's receive buffers
  * are then undefined. After any other error the replay can only be freed. */
 TUTTI_API tutti_status tutti_replay_wait(tutti_replay *replay, tutti_arrived *out,
@@ -192,18 +193,19 @@ TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
  *   TUTTI_F32, TUTTI_BF16    hidden elements, rounded to nearest even
  *   TUTTI_F8E4M3             hidden codes, padded to a multiple of 4 bytes, then a float scale for
  *                            each scale_elems elements. value = code * scale. The scale is a power
- *                            of two, at least 2^-126, such that the largest magnitude of these
- *                            elements is between 224 and 448 times the scale. The error is at most
+ *                            of two: the largest magnitude of these elements is between 224 and 448
+ *                            times the scale. The scale is at least 2^-126. The error is at most
  *                            2^-4 of the element or 2^-10 of the scale, whichever is larger. If one
- *                            of these elements is an infinity or a NaN, all of them become NaN.
+ *                            of these elements is an infinity or a NaN, all elements with this
+ *                            scale become NaN.
  * An encoded token or result is a row. Rows are 16-byte aligned; row_bytes, the distance between
  * rows, is a multiple of 16.
  *
- * Errors. If the routing of a rank is invalid, a call returns TUTTI_ERR_INVALID on all ranks, with
- * a message that names the rank, the token and the value. With COLLECTIVE this call is
- * tutti_moe_dispatch. With TILES it is tutti_moe_dispatch on the rank with the invalid routing, and
- * tutti_moe_next on all others. The run then ends on all ranks without a result, and the layer
- * stays usable. After any other error the layer can only be freed.
+ * Errors. If the routing of a rank is invalid, a call returns TUTTI_ERR_INVALID on all ranks. The
+ * message names the rank, the token and the value. With COLLECTIVE this call is tutti_moe_dispatch.
+ * With TILES it is tutti_moe_dispatch on the rank with the invalid routing, and tutti_moe_next on
+ * all others. The run then ends on all ranks without a result, and the layer stays usable. After
+ * any other error the layer can only be freed.
  * Threads: only one thread at a time may use a layer.
  *
  * Sources: DeepEP and "DeepSeek-V3 Technical Report" (arXiv 2412.19437), section 3.2, for dispatch
@@ -255,7 +257,7 @@ typedef struct tutti_moe_conf {
 
 /* Creates a layer. Collective. The caller owns *out: free it with tutti_moe_free before the
  * communicator is destroyed.
- * Memory per rank for n ranks, with rows of b bytes for tokens and c bytes for results, and R =
+ * Memory per rank, for n ranks, rows of b bytes for tokens and rows of c bytes for results. R is
  * max_tokens * min(top_k, maximum number of experts on a rank):
  *   TILES       about 2n R (b + c) bytes in a window, which ranks on this host can map, and
  *               max_tokens * top_k * b + n R c bytes of private memory
@@ -298,8 +300,8 @@ typedef struct tutti_moe_tile {
 TUTTI_API tutti_status tutti_moe_next(tutti_moe *moe, tutti_moe_tile *out, int64_t timeout_ms);
 /* Decodes the tile's tokens to floats: out[rows][hidden]. */
 TUTTI_API tutti_status tutti_moe_read(tutti_moe *moe, const tutti_moe_tile *tile, float *out);
-/* Sends results[rows][hidden] of a tile back to its source rank; `results` is reusable when the
- * call returns. Must be called exactly once for each tile, in any order of tiles. */
+/* Sends results[rows][hidden] of a tile back to the source rank of the tile. `results` is reusable
+ * when the call returns. Call this function exactly once for each tile, in any order. */
 TUTTI_API tutti_status tutti_moe_give(tutti_moe *moe, const tutti_moe_tile *tile,
                                       const float *results);
 

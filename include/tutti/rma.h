@@ -59,7 +59,7 @@
 extern "C" {
 #endif
 
-/* Handle of a window. After tutti_window_free, calls with this handle return INVALID. */
+/* Handle of a window. After tutti_window_free, calls with this handle return TUTTI_ERR_INVALID. */
 typedef struct tutti_window tutti_window;
 
 #define TUTTI_ALL_RANKS (-1)        /* `rank` of fence and quiet: all ranks */
