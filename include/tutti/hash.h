@@ -47,7 +47,7 @@ TUTTI_HASH_CODE uint32_t tutti_hash_rotate(uint32_t x, int left)
     return x << left | x >> (32 - left);
 }
 
-/* Mixes 128 bits: a permutation of all 128-bit values. */
+/* Mixes 128 bits. The function is a permutation of all 128-bit values. */
 TUTTI_HASH_CODE void tutti_hash_mix(uint32_t x[4])
 {
     for (int pass = 0; pass < TUTTI_HASH_MIX_PASSES; pass++)
@@ -88,7 +88,8 @@ TUTTI_HASH_CODE void tutti_hash_lane_end(uint32_t digest[4], uint32_t a, uint32_
 
 /* ---- blocks and content ---- */
 
-/* Adds the digest of block `block` to the sum of the content, which is initially zero. */
+/* Mixes the digest of block number `block`, and adds the result to `sum`, which is initially
+ * zero. */
 TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest[4], uint64_t block)
 {
     uint32_t x[4] = { digest[0] ^ (uint32_t)block, digest[1] ^ (uint32_t)(block >> 32), digest[2],
@@ -99,8 +100,8 @@ TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest
         sum[i] += x[i];
 }
 
-/* Computes the hash of `bytes` bytes of content from the sum of its blocks. In messages, the hash
- * is sent as four little-endian words. */
+/* Computes the hash of content with `bytes` bytes from `sum`, the sum over all blocks. In messages,
+ * the hash is sent as four little-endian words. */
 TUTTI_HASH_CODE void tutti_hash_end(uint32_t value[4], const uint32_t sum[4], uint64_t bytes)
 {
     value[0] = sum[0] ^ (uint32_t)bytes;
