@@ -1,4 +1,5 @@
-/* The hash of tutti/hash.h for kernels: the thread blocks of a device share the content.
+/* The hash of tutti/hash.h for kernels. The thread blocks of a device each hash a part of the
+ * content.
  *
  * The same source compiles for CUDA and for the CPU device (tutti/device.h). On a GPU, each warp
  * processes whole blocks of the content. Each thread processes one lane, and the warp reads a row
@@ -17,8 +18,8 @@
 /* A word that may alias any type of content. */
 typedef uint32_t tutti_hash_aligned __attribute__((may_alias));
 
-/* Returns the word at byte `at` of data[bytes], padded with zeros after the end. data may have any
- * alignment. Does not read outside data[bytes]. */
+/* Returns the word at byte offset `at` of data[bytes], padded with zeros after the end. data may
+ * have any alignment. Does not read outside data[bytes]. */
 TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint64_t at)
 {
     const uint32_t odd = (uint32_t)((uintptr_t)(data + at) % 4);
@@ -36,11 +37,11 @@ TUTTI_DEVICE uint32_t tutti_hash_word(const uint8_t *data, uint64_t bytes, uint6
     return word;
 }
 
-/* Number of words of a lane that are loaded before the first of them is used, to hide memory
- * latency. */
+/* Number of words that a lane loads before it uses the first one, to hide memory latency. */
 #define TUTTI_HASH_AHEAD 16
 
-/* Adds all words of a lane of a full block to the lane's state. The block is 4-byte aligned. */
+/* Adds all words of lane `lane` of a full block to *a and *b, the state of the lane. The block is
+ * 4-byte aligned. */
 TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8_t *block,
                                            uint32_t lane)
 {
@@ -62,7 +63,7 @@ TUTTI_DEVICE void tutti_hash_lane_take_all(uint32_t *a, uint32_t *b, const uint8
     }
 }
 
-/* Adds lane `lane` of block[bytes] to the digest of that block. */
+/* Hashes lane `lane` of block[bytes], and adds the result to the digest of the block. */
 TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint64_t bytes,
                                   uint32_t lane)
 {
@@ -81,7 +82,7 @@ TUTTI_DEVICE void tutti_hash_lane(uint32_t digest[4], const uint8_t *block, uint
     tutti_hash_lane_end(digest, a, b);
 }
 
-/* Adds the digests of all lanes of a warp. Each thread receives the sum. */
+/* Adds the digests of all lanes of a warp. Each thread of the warp gets the sum. */
 TUTTI_DEVICE void tutti_hash_warp_sum(uint32_t digest[4])
 {
 #if defined(__CUDA_ARCH__)
@@ -105,13 +106,13 @@ TUTTI_DEVICE void tutti_hash_add(uint32_t *at, uint32_t value)
 
 /* Hashes the part of data[bytes] that belongs to thread block `block` of `nblocks`, and adds the
  * result to sum[4], which is initially zero. All threads of all thread blocks make this call. A
- * thread block is one thread or a number of full warps. After all calls have returned,
+ * thread block consists of one thread, or of full warps. After all calls have returned,
  * tutti_hash_end(value, sum, bytes) computes the hash. data may have any alignment.
  * data may also be a range of longer content. The range begins at block `first_block` of the
- * content, and ends at the end of a block or of the content. The sums of ranges are added word by
+ * content, and ends with a block or with the content. The sums of several ranges are added word by
  * word.
- * INVALID: a thread block is neither one thread nor full warps, block is not below nblocks, or
- * data[bytes] exceeds the address space; sum is unchanged. */
+ * INVALID: a thread block has more than one thread and a partial warp, block is not below nblocks,
+ * or data[bytes] exceeds the address space; sum is unchanged. */
 TUTTI_DEVICE tutti_status tutti_hash_blocks(uint32_t block, uint32_t nblocks, const void *data,
                                             uint64_t bytes, uint64_t first_block, uint32_t sum[4])
 {
