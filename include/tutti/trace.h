@@ -1,8 +1,9 @@
-/* The trace of operations. Tutti records each operation of the process in a ring buffer:
- * collectives, sends and receives, one-sided calls, the creation of communicators and windows, and
- * operations of elastic runs. The ring holds the newest 65,536 operations (TUTTI_TRACE_RECORDS).
- * Tracing is on by default (TUTTI_TRACE). After a failure, or on request, the ring is written to a
- * file (docs/trace-format.md) that `tutti analyze` reads. See docs/observability.md.
+/* The trace of operations. Tutti records each operation of the process in a ring buffer. Operations
+ * are collectives, sends and receives, one-sided calls, the creation of communicators and windows,
+ * and operations of elastic runs. The ring holds the newest 65,536 operations
+ * (TUTTI_TRACE_RECORDS). Tracing is on by default (TUTTI_TRACE). After a failure, or on request,
+ * the ring is written to a file (docs/trace-format.md) that `tutti analyze` reads. See
+ * docs/observability.md.
  *
  * Names, shapes and errors follow the conventions of tutti/tutti.h. All calls are local, and any
  * thread may make them.
@@ -31,26 +32,26 @@ typedef struct tutti_trace_op {
                                    of its ranks, unique in the job. 0: unknown */
     const char *comm_name;      /* as set by tutti_comm_set_name; "": none */
     const char *of;             /* "comm", "window", "run" or "": what `comm` identifies */
-    uint64_t seq;               /* collectives: number of the call on its communicator, equal on all
+    uint64_t seq;               /* collectives: number of the call on the communicator, equal on all
                                    ranks. Send and recv: number per peer, tag and direction.
                                    Others: number of calls of this kind, or 0 */
     const char *kind;           /* "allreduce", "send", "put", "comm_split", ...
                                    (docs/trace-format.md) */
     const char *algo;           /* e.g. "allreduce_ring" */
     uint64_t count;             /* elements per rank, as passed to the call; bytes if type is -1 */
-    uint64_t bytes;             /* count, in bytes */
+    uint64_t bytes;             /* size of `count` elements */
     int type;                   /* tutti_dtype */
     int redop;                  /* tutti_redop */
     int64_t root;               /* rank in the communicator */
     int64_t peer;               /* of a send, receive or one-sided call: rank in the job */
     int64_t tag;
     uint64_t called_ns;         /* time of the call, in nanoseconds of CLOCK_MONOTONIC, like the
-                                   next two fields. For a short repeated collective, this is the
-                                   time after its first messages were sent, some tens of
+                                   next two fields. For a short repeated collective, the time is
+                                   taken after its first messages have been sent, some tens of
                                    nanoseconds later */
     uint64_t started_ns;        /* time at which the operation became visible to peers, which is
                                    later if it had to wait for earlier operations; 0: not yet */
-    uint64_t ended_ns;          /* time of its completion or failure; 0: not yet */
+    uint64_t ended_ns;          /* time of completion or failure; 0: not yet */
     tutti_status status;        /* TUTTI_PENDING: not ended. TUTTI_STATUS_COUNT: ended, but its
                                    status was lost, because its record has been overwritten */
     const char *note;           /* the current annotation at the time of the call
@@ -100,16 +101,17 @@ typedef struct tutti_trace_subscriber {
  * INVALID: an argument is NULL. NOMEM: there are 8 subscribers already. UNSUPPORTED: as in
  * tutti_trace_read. */
 TUTTI_API tutti_status tutti_trace_subscribe(const tutti_trace_subscriber *subscriber, int *id);
-/* Ends a subscription. When the call returns, its callbacks are not running and are not called any
- * more. Must not be called by a callback. INVALID: no such subscription. */
+/* Ends a subscription. When the call returns, the callbacks of the subscription are not running and
+ * will not be called again. Must not be called by a callback. INVALID: no such subscription. */
 TUTTI_API tutti_status tutti_trace_unsubscribe(int id);
 
 /* ---- dumps ----------------------------------------------------------------------------------- */
 
 /* Writes the trace of this process to a file. The file contains all recorded operations, and for
  * each operation in progress also its step and the rank that it waits for. A child process
- * (/bin/sh) writes the file under a temporary name and renames it; the program gets SIGCHLD for it.
- * The call returns after at most 5 s, even if the disk does not respond.
+ * (/bin/sh) writes the file under a temporary name and renames it. The program receives SIGCHLD
+ * when the child process ends. The call returns after at most 5 s, even if the disk does not
+ * respond.
  * path      the file; NULL: tutti-trace.JOB.RANK.jsonl in the directory TUTTI_TRACE_DIR
  * message   is stored in the file, at most 1,023 bytes; NULL: none
  * INVALID: path is NULL and TUTTI_TRACE_DIR is not set, or path exists and is not a regular file.
