@@ -2,8 +2,8 @@
  * combine them.
  *
  * A layer of form TUTTI_MOE_TILES (<tutti/moe.h>) has a window and a device (<tutti/device.h>). The
- * host begins a run, one kernel executes it, and the host ends it. The kernel may divide the work
- * among its blocks in any way:
+ * host begins a run, one kernel executes the run, and the host ends the run. The kernel may divide
+ * the work among its blocks in any way:
  *
  *     host      tutti_moe_begin(moe, &routing, out, &view, 0);
  *     kernel    for each i in [0, nsends):             tutti_moe_send(&view, i)
@@ -18,18 +18,18 @@
  *     host      tutti_moe_end(moe, status of the kernel, 0);
  *
  * examples/moe contains such a kernel. All threads of a block call a function marked TUTTI_DEVICE
- * together, unless its comment states otherwise; a block of the CPU device has one thread. Like
- * <tutti/device.h>, this header compiles as C, C++ and CUDA.
+ * together, unless the comment of the function states otherwise. A block of the CPU device has one
+ * thread. Like <tutti/device.h>, this header compiles as C, C++ and CUDA.
  *
  * The window contains two sets of buffers, and successive runs alternate between them. Each set
  * contains, for each rank and tile number:
  *     tile          the tile from that rank: tutti_moe_head, the expert of each row, the rows
- *     results       the rows that this rank receives as results of its own tile for that rank
+ *     results       the results from that rank for this rank's tile with that number
  *     tile word     run << 32 | number of tiles from that rank in this run; set after the tile
  *     results word  run << 32 | 1; set after the results
- * A rank without tiles sets the word of tile 0 only. No barrier is needed to reuse a set: a rank
- * begins run k + 2 only after it has received a word of run k + 1 from every rank, and each rank
- * sets these words only after it has ended run k. */
+ * A rank without tiles sets the word of tile 0 only. No barrier is needed to reuse a set. A rank
+ * begins run k + 2 only after it has received a word of run k + 1 from every rank. Each rank sets
+ * the words of run k + 1 only after it has ended run k. */
 #ifndef TUTTI_MOE_DEVICE_H
 #define TUTTI_MOE_DEVICE_H
 
@@ -51,8 +51,8 @@ typedef struct tutti_moe_row {
     uint64_t bytes;             /* size of the row */
 } tutti_moe_row;
 
-/* The header of a tile. It is followed by the expert of each of its tile_tokens rows, and by the
- * rows at offset tutti_moe_view.head_bytes. */
+/* The header of a tile. The array experts[tile_tokens], with the expert of each row, follows the
+ * header. The rows begin at the offset tutti_moe_view.head_bytes in the tile. */
 typedef struct tutti_moe_head {
     uint32_t rows;
     uint32_t flaw;              /* nonzero: the sender's routing is invalid; the tile has no rows,
@@ -67,38 +67,38 @@ typedef struct tutti_moe_send_tile {
     uint32_t group;             /* device group that counts this tile (tutti_device_group_*) */
 } tutti_moe_send_tile;
 
-/* The view of a run that kernels use, passed by value. Kernels may read its fields. The layer owns
+/* The view of a run that kernels use, passed by value. Kernels may read the fields. The layer owns
  * all memory except tokens and out, which belong to the caller. */
 typedef struct tutti_moe_view {
     tutti_device_view device;
     uint32_t run;
     uint32_t hidden, experts, top_k, nheld, ntokens;
-    uint32_t tile_tokens, tiles_max;    /* maximum rows of a tile, and maximum tiles from one
+    uint32_t tile_tokens, tiles_max;    /* maximum number of rows of a tile, and of tiles from one
                                          * rank to another */
     uint32_t type;                      /* tutti_dtype of tokens and out */
-    tutti_moe_row there, back;          /* layouts of rows to experts, and of results */
+    tutti_moe_row there, back;          /* layouts of rows for experts, and of result rows */
     uint64_t head_bytes, tile_bytes;
-    /* offsets of this run's set in the window */
+    /* offsets of this run's set of buffers in the window, in bytes */
     uint64_t words_at, result_words_at, tiles_at, results_at;
     const void *tokens;                 /* [ntokens][hidden] of type */
     const float *weights;               /* [ntokens][top_k] */
     void *out;                          /* [ntokens][hidden] of type */
     uint32_t nsends;
     const tutti_moe_send_tile *sends;   /* [nsends] tiles to send, by peer; at least one per peer */
-    const tutti_device_signal_to *signals;      /* [nsends] the signal of each of these tiles */
+    const tutti_device_signal_to *signals;      /* [nsends] the signal of each tile of `sends` */
     const uint32_t *first_send;         /* [nranks + 1] the tiles for peer p are
                                          * sends[first_send[p]] to sends[first_send[p + 1] - 1] */
     const uint32_t *rows;               /* token * top_k + choice of each sent row, tile by tile */
     const uint32_t *row_experts;        /* the expert of each sent row */
-    const uint32_t *places;             /* [ntokens][top_k] row of `results` for each choice, or
-                                         * TUTTI_MOE_NONE */
-    const uint32_t *held_at;            /* [experts] index of each expert among those of this rank,
-                                         * or TUTTI_MOE_NONE */
+    const uint32_t *places;             /* [ntokens][top_k] index of the row of `results` for each
+                                         * choice, or TUTTI_MOE_NONE */
+    const uint32_t *held_at;            /* [experts] index of each expert among the experts of this
+                                         * rank, or TUTTI_MOE_NONE */
     const uint32_t *group_first;        /* [groups + 1] the tiles of group g are
                                          * sends[group_first[g]] to sends[group_first[g + 1] - 1];
                                          * a group may be empty */
-    const uint64_t *complete;           /* [groups] value of the counter of the device group when
-                                         * all tiles of the run are published */
+    const uint64_t *complete;           /* [groups] value of the device group's counter when all
+                                         * tiles of the run are published */
     uint64_t *staged;                   /* [groups] number of tiles put in this run */
     uint8_t *staging;                   /* [nsends][tile_bytes] source buffers of the tiles */
     uint8_t *giving;                    /* [nranks][tiles_max][tile_tokens][back.bytes] source
@@ -109,8 +109,8 @@ typedef struct tutti_moe_view {
 
 /* Begins a run for a kernel. This call reads the experts and weights of `routing` and plans the
  * tiles. The kernel reads tokens[ntokens][hidden] and writes out[ntokens][hidden], both of
- * conf.type; they must stay valid until tutti_moe_end. Errors: as for tutti_moe_dispatch. If the
- * routing is invalid, this call also ends the run. */
+ * tutti_moe_conf.type. These arrays must stay valid until tutti_moe_end. Errors: as for
+ * tutti_moe_dispatch. If the routing is invalid, this call also ends the run. */
 TUTTI_API tutti_status tutti_moe_begin(tutti_moe *moe, const tutti_moe_routing *routing, void *out,
                                        tutti_moe_view *view, int64_t timeout_ms);
 /* Ends a run; `kernel` is the status that the kernel of the run returned. If this status is
@@ -122,7 +122,8 @@ TUTTI_API tutti_status tutti_moe_end(tutti_moe *moe, tutti_status kernel, int64_
 /* Returns the device of the layer, or NULL if the layer has no device. The layer owns the device.
  * The device can be passed to tutti_device_run and, between runs, to tutti_device_set_mode. */
 TUTTI_API tutti_device *tutti_moe_device(tutti_moe *moe);
-/* Used by tutti_moe_check on the CPU device: returns `status` and sets the error message. */
+/* Internal: tutti_moe_check calls this function on the CPU device. Returns `status` and sets the
+ * error message. */
 TUTTI_API tutti_status tutti_moe_refuse(const tutti_moe_view *view, const uint8_t *tile,
                                         uint32_t ntiles, tutti_status status);
 
@@ -190,7 +191,7 @@ TUTTI_DEVICE float tutti_moe_from_e4m3(uint8_t v)
     return tutti_moe_float(sign | (magnitude == 0x07f00000 ? 0x7fc00000u : finite));
 }
 
-/* Returns the scale for elements whose largest magnitude is `largest`, as a biased exponent e:
+/* Returns the scale, as a biased exponent e, for elements with the largest magnitude `largest`.
  * largest / 2^(e - 127) is in (224, 448], but e is at least 1 (2^-126). Returns 0 if `largest` is
  * NaN or infinite. */
 TUTTI_DEVICE uint32_t tutti_moe_scale_exponent(float largest)
@@ -227,7 +228,8 @@ TUTTI_DEVICE void tutti_moe_set(uint32_t type, void *to, uint64_t i, float x)
         ((uint8_t *)to)[i] = tutti_moe_to_e4m3(x);
 }
 
-/* Returns the layout of rows of `elems` elements, encoded as `type`. scale_elems 0: elems. */
+/* Returns the layout of rows of `elems` elements, encoded as `type`. For TUTTI_F8E4M3, scale_elems
+ * 0 means one scale per row. */
 TUTTI_DEVICE tutti_moe_row tutti_moe_row_of(uint32_t type, uint32_t elems, uint32_t scale_elems)
 {
     const uint32_t share =
@@ -442,9 +444,9 @@ TUTTI_DEVICE tutti_status tutti_moe_poll(const tutti_moe_view *v, uint32_t sourc
 }
 
 /* Checks a received tile; ntiles is the value from tutti_moe_poll. TUTTI_OK: the number of rows is
- * valid, and this rank holds their experts. TUTTI_ERR_INVALID: the routing of the sender is
- * invalid, so the run has failed. TUTTI_ERR_PROTOCOL: the tile is malformed. May be called by one
- * thread or by all threads of a block. */
+ * valid, and this rank holds the experts of the rows. TUTTI_ERR_INVALID: the routing of the sender
+ * is invalid, so the run has failed. TUTTI_ERR_PROTOCOL: the tile is malformed. May be called by
+ * one thread or by all threads of a block. */
 TUTTI_DEVICE tutti_status tutti_moe_check_tile(const tutti_moe_view *v, const uint8_t *tile,
                                                uint32_t ntiles)
 {
