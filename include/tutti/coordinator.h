@@ -1,8 +1,8 @@
 /* Runs the coordinator of an elastic run in a thread of the calling process, e.g. a test, a
- * notebook or a launcher. The command `tutti coordinator` runs it as a separate process. The
- * coordinator decides the membership of the run when members join, fail or leave. If the run must
- * survive this process, set a journal, and start the next coordinator with the same journal. See
- * docs/coordinator.md. */
+ * notebook or a launcher. The command `tutti coordinator` runs a coordinator as a separate process.
+ * The coordinator decides the membership of the run when members join, fail or leave. If the run
+ * must survive this process, set a journal, and start the next coordinator with the same journal.
+ * See docs/coordinator.md. */
 #ifndef TUTTI_COORDINATOR_H
 #define TUTTI_COORDINATOR_H
 
