@@ -8,12 +8,12 @@
  *
  *     create (host, per window) -> view -> kernels put, signal and wait with the view -> destroy
  *
- * Implementation. If the memory of a rank on this host is mapped, blocks store to it directly.
- * Blocks of a GPU store only data in this way, not signals. All other commands pass through a FIFO
- * in host memory. The FIFO is a ring of 16-byte triggers. Any number of blocks write triggers, and
- * one proxy thread of this process reads the triggers and issues the puts.
+ * Implementation. If the memory of a rank on this host is mapped, blocks store to this memory
+ * directly. Blocks of a GPU store only data in this way, not signals. All other commands pass
+ * through a FIFO in host memory. The FIFO is a ring of 16-byte triggers. Any number of blocks write
+ * triggers, and one proxy thread of this process reads the triggers and issues the puts.
  *
- * Flow control. A block waits while the FIFO is full; the proxy empties it continuously. In
+ * Flow control. A block waits while the FIFO is full; the proxy empties the FIFO continuously. In
  * addition, each peer has credits: at most tutti_device_conf.pending commands per peer may be in
  * the FIFO or wait for the transport. If a peer's credits are exhausted, a block waits before it
  * enqueues a command for this peer. Therefore an unresponsive peer blocks only the blocks that send
@@ -127,7 +127,8 @@ typedef struct tutti_device_conf {
     uint8_t pad[1];
     uint32_t flags;             /* Number of flags (tutti_device_flag), at most 2^16 */
     /* For kernels on a GPU: alloc returns zeroed memory aligned to 64 bytes, or NULL; free releases
-     * it. Set both or neither, e.g. to tutti_device_cuda_alloc and _free (below). */
+     * it. Set both or neither, e.g. to tutti_device_cuda_alloc and tutti_device_cuda_free
+     * (below). */
     void *(*alloc)(size_t bytes, tutti_device_memory memory, void *arg);
     void (*free)(void *mem, tutti_device_memory memory, void *arg);
     void *arg;
@@ -187,9 +188,10 @@ TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
 /* Sets *out to the address of flag number `flag` (from 0) of the device. A flag is a word,
- * initially 0. Kernels set it (tutti_device_raise_flag) or wait for it (tutti_device_await_flag);
- * the host accesses it with atomic instructions. A flag can be tutti_dynamic.start or
- * tutti_dynamic.over of an exchange (tutti/moe.h). The device owns the memory. Any thread. */
+ * initially 0. Kernels set flags (tutti_device_raise_flag) or wait for them
+ * (tutti_device_await_flag); the host accesses flags with atomic instructions. A flag can be
+ * tutti_dynamic.start or tutti_dynamic.over of an exchange (tutti/moe.h). The device owns the
+ * memory. Any thread. */
 TUTTI_API tutti_status tutti_device_flag(tutti_device *device, uint32_t flag, uint64_t **out);
 
 /* A slot of the FIFO. The lowest bit of `head` is the parity of the writer's lap around the ring.
@@ -217,8 +219,8 @@ typedef struct tutti_device_view {
     uint64_t *status_seen;      /* GPU: the blocks' cached copy of `status` */
     const uint64_t *clock_ms;   /* time in ms, updated by the proxy every few milliseconds */
     uint64_t timeout_ms;        /* UINT64_MAX: none */
-    uint64_t *pulse;            /* heartbeat of waiting blocks that cannot wake the proxy, which
-                                 * polls continuously while it changes */
+    uint64_t *pulse;            /* heartbeat of waiting blocks that cannot wake the proxy; the proxy
+                                 * polls continuously while the value changes */
     uint64_t *tickets;          /* [2][nranks + 1] number of calls to quiet and to flush, per
                                  * peer; the last column is for TUTTI_DEVICE_ALL */
     const uint64_t *answers;    /* [2][nranks + 1] number of these calls that the proxy has
