@@ -29,7 +29,8 @@
  *    communicator has not been freed. While one of these three calls is in progress, calls on that
  *    communicator return TUTTI_ERR_INVALID. After a change of view, no call may be made on the old
  *    communicator.
- *  - Any thread may call tutti_run_poll, _revoke, _leave and _stats at any time.
+ *  - Any thread may call tutti_run_poll, tutti_run_revoke, tutti_run_leave and tutti_run_stats at
+ *    any time.
  *  - A run belongs to the process that joined it. In a forked child all calls return
  *    TUTTI_ERR_FORKED.
  *
@@ -111,7 +112,7 @@ typedef struct tutti_run_conf {
                                    timeout also applies to name resolution */
     const char *data_ports;     /* "first-last": range of ports to listen on for data over TCP;
                                    NULL: TUTTI_DATA_PORTS, else any port. One port is sufficient if
-                                   views only shrink. Two are needed to admit newcomers or to
+                                   views only shrink. Two ports are needed to admit newcomers or to
                                    reconnect, plus one for each older view whose communicator is
                                    still in use. If no port is free, tutti_run_epoch fails. If
                                    `announce` is set, the ports must be forwarded under the same
@@ -147,8 +148,8 @@ typedef struct tutti_news {
     uint64_t number;        /* sequence number of the latest event; 0: no event in this epoch */
     uint64_t epoch;
     uint32_t newcomers;     /* number of processes that an epoch could admit */
-    uint32_t lost, leaving; /* members of the view that were lost (including those that destroyed
-                               their runs), and members that announced that they will leave */
+    uint32_t lost, leaving; /* numbers of members of the view that were lost (including members that
+                               destroyed their runs), and that announced leaving */
     int32_t revoked;        /* 1: the epoch was revoked */
     int32_t better;         /* 1: the next epoch adopts a better ring order */
     /* The operation that carried the latest event: its 1-based sequence number within its tag and
@@ -250,7 +251,7 @@ TUTTI_API tutti_status tutti_run_agree(tutti_run *run, uint64_t flags, int64_t t
                                        uint64_t *out);
 /* Decides whether a step of the program, e.g. a training step, is valid. The outcome is the same
  * for all members and groups. *outcome is 1 if all members passed good != 0 and the epoch has not
- * ended (no member lost, not revoked). Unless it returns TIMEOUT or MISMATCH, the call also decides
+ * ended (no member lost, not revoked). Unless the call returns TIMEOUT or MISMATCH, it also decides
  * tentative operations: they become FINAL, or are restored if the epoch has ended.
  * MISMATCH: members made different calls, or have not called the same operations in this epoch. For
  * example, one member has omitted a tentative operation of its role. The call then has no effect;
@@ -301,7 +302,8 @@ typedef enum tutti_mode {
 /* The scope (set of participants) of an operation. Ranks are numbered within the scope, in the
  * order of the ranks in the view. Root, counts and the sizes of buffers refer to these ranks. All
  * members of the view call the operation, each in its own scope. The operation succeeds or fails in
- * all scopes together. Counts and types may differ between scopes; tag and mode may not. */
+ * all scopes together. Counts and types may differ between scopes; tag and mode must be the same in
+ * all scopes. */
 typedef enum tutti_scope {
     TUTTI_SCOPE_ALL = 0,    /* all members of the view */
     TUTTI_SCOPE_ROLE,       /* members with the same role as this member; rank k is in the k-th
@@ -335,7 +337,7 @@ typedef struct tutti_elastic {
     tutti_mode mode;
     tutti_scope scope;
     uint32_t least;         /* RETRY, PARTIAL: minimum number of remaining members for a retry; 0
-                               means 1. In a batch, the maximum over all unfinished operations
+                               means 1. In a batch, the largest value of all unfinished operations
                                applies */
     int32_t withholds;      /* PARTIAL only; 1: this member contributes nothing, e.g. because it is
                                new or its data is invalid. src is not read; dst receives the
@@ -373,8 +375,8 @@ typedef struct tutti_elastic {
  * reduce_scatter, allgather, alltoall and barrier, in any scope, in mode TUTTI_ABORT, and not in a
  * batch. The call returns TUTTI_OK as soon as this member has the result, and sets op->status to
  * TUTTI_PENDING. The result may be used, but the operation may still be undone. Its outcome,
- * TUTTI_OK or TUTTI_ERR_PEER_LOST, is the same on all live members. It is written to op->status by
- * one of these calls:
+ * TUTTI_OK or TUTTI_ERR_PEER_LOST, is the same on all live members. One of these calls writes the
+ * outcome to op->status:
  *   - the next operation of the same tag, tentative or not. If that operation succeeds, the
  *     tentative operation is FINAL. Otherwise the tentative operation is FINAL, or both are
  *     restored.
@@ -391,7 +393,7 @@ typedef struct tutti_elastic {
  * begun, and returns an error about its arguments, the epoch ends, and results of other scopes are
  * undone.
  * An error of a tentative operation is local: other members may have returned TUTTI_OK from the
- * same call. They detect the loss in their next operation, commit or epoch, which may be a
+ * same call. These members detect the loss in their next operation, commit or epoch, which may be a
  * different call on each member.
  * A tentative operation is pending until the next commit, epoch or non-tentative operation of its
  * tag. Meanwhile, tutti_run_agree, tutti_run_sync, tutti_run_optimize (unless in the background)
@@ -450,7 +452,8 @@ typedef struct tutti_array {
 /* How a sync chooses the winning content. Either all members use POPULAR, or each member uses
  * RECEIVE or SEND. */
 typedef enum tutti_sync_strategy {
-    TUTTI_SYNC_POPULAR = 0, /* the most common content wins; on a tie, that of the oldest member */
+    TUTTI_SYNC_POPULAR = 0, /* the most common content wins; on a tie, the content of the oldest
+                               member wins */
     TUTTI_SYNC_RECEIVE,     /* this member receives the winning content */
     TUTTI_SYNC_SEND         /* this member only sends. Among all senders, the most common content
                                wins; a sender with other content is removed from the run */
@@ -498,7 +501,7 @@ typedef struct tutti_state {
  * be repeated with the same arguments.
  * A member is removed (ABORTED, with the reason) in three cases:
  *   - its arrays (names, types, counts) differ from those of the first sync,
- *   - its revision is higher than that of the others,
+ *   - its revision is higher than the revision of the other members,
  *   - it only sends, and its content was not selected.
  * The calls of the other members continue. The epoch ends, as after any loss of a member.
  * INVALID:     an argument is wrong (if arrays overlap, the message names both); a call or
@@ -548,7 +551,7 @@ typedef struct tutti_ring {
  * change.
  * After that, until newcomers join the view, elastic allreduces of at least 1 MiB without an
  * explicit algorithm use the ring. If "two_rings" (opposite directions) or "dtree" (two trees) is
- * predicted to be faster, they use this algorithm.
+ * predicted to be faster, they use that algorithm instead.
  *
  * With replica groups, only connections between members with equal roles are measured, for all
  * roles at the same time, and whole groups are reordered. The order is optimized for operations of
@@ -556,9 +559,9 @@ typedef struct tutti_ring {
  * of their roles. The algorithms of other scopes do not change.
  *
  * A measurement has nranks - 1 rounds, or with g replica groups g - 1 rounds. In each round a
- * member sends a burst to one peer and receives a burst from another peer, on connections that are
- * not used for data. A burst ends when its rate is stable, at the latest after burst_ms. A round
- * takes about three round trips plus the time of the longest burst.
+ * member sends a burst to one peer and receives a burst from another peer. The bursts use separate
+ * connections, not the connections for data. A burst ends when its rate is stable, at the latest
+ * after burst_ms. A round takes about three round trips plus the time of the longest burst.
  *
  * All members of the view make this call with the same arguments; out is as in tutti_run_epoch.
  * With ring->background set, out must be NULL, and the call returns before the measurement. When a
