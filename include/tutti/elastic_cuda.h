@@ -19,7 +19,8 @@
 #include "tutti/elastic.h"
 #include "tutti/hash_device.h"
 
-/* Device and stream of the arrays. Must outlive the tutti_array_memory that points to it. */
+/* Device and stream of the arrays. The object must outlive the tutti_array_memory that points to
+ * it. */
 typedef struct tutti_array_cuda {
     int device;
     cudaStream_t stream;        /* a stream of `device`; 0: the default stream */
