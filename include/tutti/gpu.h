@@ -143,8 +143,9 @@ typedef struct tutti_gpu_op {
     uint32_t tag;                   /* sends and receives only; not 4294967294 */
     double scale;                   /* PREMUL_SUM: factor applied to this rank's input */
     const void *scale_from;         /* PREMUL_SUM: if not NULL, points to a factor of type `type`
-                                       that replaces `scale`. In device memory it is read when the
-                                       operation starts, in host memory during the call */
+                                       that replaces `scale`. A factor in device memory is read when
+                                       the operation starts; a factor in host memory is read during
+                                       the call */
     uint64_t divisor;               /* AVG: as tutti_call.divisor */
     const char *algo;               /* as tutti_call.algo; copied */
     tutti_gpu_request **request;    /* if not NULL, receives a request, which the caller owns and
@@ -206,16 +207,15 @@ TUTTI_API tutti_status tutti_gpu_recv(void *buf, size_t count, tutti_dtype type,
 
 /* ---- puts and signals ------------------------------------------------------------------------ */
 
-#define TUTTI_GPU_SIGNALS 64u       /* number of signals for each ordered pair of ranks; the first
-                                       signal is 0 */
+#define TUTTI_GPU_SIGNALS 64u       /* signals per ordered pair of ranks, numbered from 0 */
 
 /* Exposes mem[bytes] of gpu's device for puts of other ranks. Collective over the communicator;
  * sizes may differ between ranks. Blocks. All ranks must create the windows of a communicator in
  * the same order. The caller owns mem, which must stay valid until the window is freed. The first
  * window creates a second communicator and a thread, which copies the data of puts to the device.
  * INVALID: mem is not memory of the device. If the call fails on a rank, it fails on all ranks, and
- * the message of the others names the rank (exception: out is NULL). No window is then created, and
- * gpu can still be used. */
+ * the messages of the others name this rank. Exception: only this rank detects that out is NULL.
+ * After an error no window exists, and gpu can still be used. */
 TUTTI_API tutti_status tutti_gpu_window_create(tutti_gpu *gpu, void *mem, size_t bytes,
                                                tutti_gpu_window **out);
 /* Frees the window. Local: a later put of another rank into this window ends the tutti_gpu of all
