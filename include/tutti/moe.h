@@ -203,9 +203,9 @@ TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
  *
  * Errors. If the routing of a rank is invalid, a call returns TUTTI_ERR_INVALID on all ranks. The
  * message names the rank, the token and the value. With COLLECTIVE this call is tutti_moe_dispatch.
- * With TILES it is tutti_moe_dispatch on the rank with the invalid routing, and tutti_moe_next on
- * all others. The run then ends on all ranks without a result, and the layer stays usable. After
- * any other error the layer can only be freed.
+ * With TILES this call is tutti_moe_dispatch on the rank with the invalid routing, and
+ * tutti_moe_next on all others. The run then ends on all ranks without a result, and the layer
+ * stays usable. After any other error the layer can only be freed.
  * Threads: only one thread at a time may use a layer.
  *
  * Sources: DeepEP and "DeepSeek-V3 Technical Report" (arXiv 2412.19437), section 3.2, for dispatch
@@ -251,8 +251,8 @@ typedef struct tutti_moe_conf {
                                  * Experts are assigned to groups rank by rank, in the order of each
                                  * rank's `held`. A group may contain some experts of one rank or
                                  * experts of several ranks, and needs one fence per rank. A tile
-                                 * belongs to the group of the expert of its first row. 0: one group
-                                 * per rank */
+                                 * belongs to the group that contains the expert of the tile's first
+                                 * row. 0: one group per rank */
 } tutti_moe_conf;
 
 /* Creates a layer. Collective. The caller owns *out: free it with tutti_moe_free before the
