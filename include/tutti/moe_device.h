@@ -489,8 +489,8 @@ TUTTI_DEVICE void tutti_moe_result_write(const tutti_moe_view *v, uint32_t sourc
                         TUTTI_F32);
 }
 
-/* Puts the results of a received tile to its source. tutti_moe_result_write must have been called
- * for all rows. */
+/* Puts the results of a received tile to the source rank of the tile. tutti_moe_result_write must
+ * have been called for all rows. */
 TUTTI_DEVICE tutti_status tutti_moe_give_back(const tutti_moe_view *v, uint32_t source,
                                               uint32_t tile, uint32_t rows)
 {
