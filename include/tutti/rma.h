@@ -10,8 +10,9 @@
  * Ordering from one rank to another, on all transports:
  *  - Puts are unordered. After local completion the source buffer is reusable; after remote
  *    completion the data is in the window. tutti_window_quiet waits for remote completion.
- *  - Put with a signal: after the target has observed the value of the signal (tutti_window_wait or
- *    _test, or an acquire load), all bytes of the put are visible. A put of 0 bytes also signals.
+ *  - Put with a signal: after the target has observed the value of the signal (tutti_window_wait,
+ *    tutti_window_test or an acquire load), all bytes of the put are visible. A put of 0 bytes also
+ *    signals.
  *  - tutti_window_fence orders earlier puts and atomics to a rank before later signals, gets and
  *    atomics to the same rank. A signal then becomes visible after the data of the earlier puts,
  *    and a get or atomic reads this data. The data of later puts is not ordered.
@@ -25,12 +26,13 @@
  * its own queue, so that a slow or stopped target delays only transfers to itself:
  *  - A queue holds up to 1,024 puts, signals and atomics. The queue also stores copies of short
  *    sources and of lists of rows or pieces, up to 4 MiB. An empty queue accepts a put of any size.
- *  - If the queue of its target is full, a non-blocking put waits for space up to its timeout. With
- *    tutti_rma.no_wait, the put returns TUTTI_PENDING instead, and nothing is sent.
+ *  - If the queue of the target is full, a non-blocking put waits for space, for at most
+ *    tutti_rma.timeout_ms. With tutti_rma.no_wait, the put returns TUTTI_PENDING instead, and
+ *    nothing is sent.
  *  - A signal or atomic waits for space up to the communicator's timeout. To send a signal without
  *    waiting, use a put of 0 bytes with a counter and no_wait.
- *  - Fences, signals and quiets also apply to queued puts. A failure after the call has returned is
- *    reported by tutti_window_quiet.
+ *  - Fences, signals and quiets also apply to queued puts. tutti_window_quiet reports failures that
+ *    occur after a non-blocking call has returned.
  *  - A non-blocking get waits until the transport accepts it.
  *
  * Offsets and sizes are in bytes. `rank` is a rank of the window's communicator, which may be the
