@@ -107,11 +107,11 @@ TUTTI_API tutti_status tutti_trace_unsubscribe(int id);
 
 /* ---- dumps ----------------------------------------------------------------------------------- */
 
-/* Writes the trace of this process to a file. The file contains all recorded operations, and for
- * each operation in progress also its step and the rank that it waits for. A child process
- * (/bin/sh) writes the file under a temporary name and renames it. The program receives SIGCHLD
- * when the child process ends. The call returns after at most 5 s, even if the disk does not
- * respond.
+/* Writes the trace of this process to a file. The file contains all recorded operations. For each
+ * operation in progress, the file also contains the current step, and the rank that the operation
+ * waits for. A child process (/bin/sh) writes the file under a temporary name and renames it. The
+ * program receives SIGCHLD when the child process ends. The call returns after at most 5 s, even if
+ * the disk does not respond.
  * path      the file; NULL: tutti-trace.JOB.RANK.jsonl in the directory TUTTI_TRACE_DIR
  * message   is stored in the file, at most 1,023 bytes; NULL: none
  * INVALID: path is NULL and TUTTI_TRACE_DIR is not set, or path exists and is not a regular file.
