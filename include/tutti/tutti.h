@@ -133,9 +133,10 @@ typedef enum tutti_redop {
  * before sending it. Final results are forwarded in encoded form. All ranks decode the same codes,
  * including the rank that computed the result. Therefore results are bitwise identical on all
  * ranks. Results are also identical in all runs with the same number of ranks and the same
- * algorithm (tutti_call.algo, or the same tune file), over every transport. If neither is set, runs
- * may select different algorithms, because the selection depends on measured times. Results are
- * then rounded differently. The same applies to sums of floats without quantization.
+ * algorithm, over every transport. To run the same algorithm, set tutti_call.algo, or use the same
+ * tune file. Otherwise runs may select different algorithms, because the selection depends on
+ * measured times. Results are then rounded differently. The same applies to sums of floats without
+ * quantization.
  *
  * Error bound. Each rank's input block has a largest magnitude and a range max - min (ZERO: the
  * extended range). Let S be the sum of these magnitudes over all ranks, and R the sum of these
@@ -216,8 +217,8 @@ typedef struct tutti_id {
  *        TUTTI_SIZE and TUTTI_RENDEZVOUS, or the variables of a supported launcher (`tutti run`,
  *        mpirun of Open MPI or MPICH, srun, torchrun)
  * *out   is owned by the caller and freed with tutti_comm_destroy
- * TIMEOUT: some ranks did not connect. The message names them. Rank 0 serves a tcp://, file:// or
- * etcd:// rendezvous; if rank 0 is missing, the message names only rank 0.
+ * TIMEOUT: some ranks did not connect. The message names these ranks. Rank 0 serves a tcp://,
+ * file:// or etcd:// rendezvous; if rank 0 is missing, the message names only rank 0.
  * MISMATCH: settings that must be equal differ between ranks. The message shows both. */
 TUTTI_API tutti_status tutti_comm_create(tutti_comm **out, const tutti_conf *conf);
 
