@@ -505,8 +505,8 @@ typedef struct tutti_state {
  *   - it only sends, and its content was not selected.
  * The calls of the other members continue. The epoch ends, as after any loss of a member.
  * INVALID:     an argument is wrong (if arrays overlap, the message names both); a call or
- *              operation is in progress; or tutti_state.revision is, on all members, lower than
- *              the number that the last sync wrote.
+ *              operation is in progress; or no member can send. A member can send if it does not
+ *              use RECEIVE, and its tutti_state.revision is the number that the last sync wrote.
  * MISMATCH:    members made different calls, or only some members use POPULAR.
  * PEER_LOST:   all members with the selected content are lost, this member's replica group is
  *              incomplete, or the other members have begun the next epoch. Call tutti_run_epoch.
