@@ -257,8 +257,8 @@ typedef struct tutti_moe_conf {
 
 /* Creates a layer. Collective. The caller owns *out: free it with tutti_moe_free before the
  * communicator is destroyed.
- * Memory per rank, for n ranks, rows of b bytes for tokens and rows of c bytes for results. R is
- * max_tokens * min(top_k, maximum number of experts on a rank):
+ * Let n be the number of ranks, and b and c the sizes in bytes of a token row and a result row. Let
+ * R be max_tokens * min(top_k, maximum number of experts on a rank). Each rank needs this memory:
  *   TILES       about 2n R (b + c) bytes in a window, which ranks on this host can map, and
  *               max_tokens * top_k * b + n R c bytes of private memory
  *   COLLECTIVE  about n * max_tokens * top_k * b + 2n R c bytes of virtual memory; unused pages are
