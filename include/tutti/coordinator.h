@@ -21,8 +21,8 @@ typedef struct tutti_coordinator tutti_coordinator;
 typedef struct tutti_coordinator_conf {
     size_t size;
     const char *run;            /* name of the run; NULL: TUTTI_RUN, else "tutti" */
-    const char *listen;         /* "host:port,[v6]:port,:port"; port 0: any free port;
-                                   NULL: "127.0.0.1:0" */
+    const char *listen;         /* addresses to listen on, "host:port,[v6]:port,:port"; port 0: any
+                                   free port; NULL: "127.0.0.1:0" */
     const char *journal;        /* file that stores the state for a restart; NULL: no file, and the
                                    run cannot continue after this coordinator has ended */
     /* Access control: set a token, or certificates, or insecure. If none is set, environment

@@ -73,7 +73,7 @@ extern "C" {
 #define TUTTI_DEVICE_PENDING 8192   /* default of tutti_device_conf.pending */
 /* maximum number of calls in progress per peer, separately for quiet and for flush */
 #define TUTTI_DEVICE_TICKETS 64
-#define TUTTI_DEVICE_ALL 0xffffffu  /* `peer` of quiet and flush: all peers */
+#define TUTTI_DEVICE_ALL 0xffffffu  /* value of `peer` for quiet and flush: all peers */
 
 /* A device: the FIFO of a window and its proxy thread. */
 typedef struct tutti_device tutti_device;
@@ -145,7 +145,8 @@ typedef struct tutti_device_counters {
     uint64_t triggers;          /* triggers that the proxy read from the FIFO */
     uint64_t puts, put_bytes;   /* puts issued by the proxy, including those of put_signal */
     uint64_t signals;           /* signals issued by the proxy, including those of put_signal */
-    uint64_t drains;            /* times the proxy stopped until all data was complete */
+    uint64_t drains;            /* number of times that the proxy stopped until all data was
+                                 * complete */
     uint64_t fences;            /* signals that were ordered by a mark instead of a drain */
     uint64_t quiets;            /* completed calls of quiet and flush */
     uint64_t full_waits;        /* triggers that were delayed because the FIFO was full */
@@ -174,8 +175,8 @@ TUTTI_API tutti_status tutti_device_status(tutti_device *device);
 /* Aborts the device: pending and later calls of kernels return TUTTI_ERR_ABORTED. Any thread. */
 TUTTI_API tutti_status tutti_device_abort(tutti_device *device);
 /* Changes the mode and the lane policy; no kernel may be running. Waits until the proxy has issued
- * all earlier puts; if this takes longer than conf.timeout_ms, returns TUTTI_ERR_TIMEOUT and
- * changes nothing. Earlier views of the device become invalid. */
+ * all earlier puts; if this takes longer than tutti_device_conf.timeout_ms, returns
+ * TUTTI_ERR_TIMEOUT and changes nothing. Earlier views of the device become invalid. */
 TUTTI_API tutti_status tutti_device_set_mode(tutti_device *device, tutti_device_mode mode,
                                              tutti_device_lanes lanes);
 /* Reads the counters. Any thread; concurrent operations may or may not be included. */
@@ -225,7 +226,7 @@ typedef struct tutti_device_view {
                                  * peer; the last column is for TUTTI_DEVICE_ALL */
     const uint64_t *answers;    /* [2][nranks + 1] number of these calls that the proxy has
                                  * completed */
-    uint32_t pending, pad;      /* maximum of entered - given, per peer */
+    uint32_t pending, pad;      /* limit of entered - given, for each peer */
     uint64_t *entered;          /* [nranks] total commands that blocks issued for each peer */
     uint64_t *given_seen;       /* [nranks] the blocks' cached copy of `given` */
     const uint64_t *given;      /* [nranks] total commands for each peer that the proxy has issued,
@@ -641,8 +642,8 @@ TUTTI_DEVICE void tutti_device_push(const tutti_device_view *v, uint64_t head, u
 /* ---- for kernels: flow control per peer ------------------------------------------------------ */
 
 /* Returns 1 if `n` more commands for `peer` can be enqueued without waiting, else 0. Each put,
- * put_signal, signal and fence is one command. n is at most v->pending. The result is exact if only
- * one block sends to that peer. Called by one thread. */
+ * put_signal, signal and fence is one command. n must be at most v->pending. The result is exact if
+ * only one block sends to that peer. Called by one thread. */
 TUTTI_DEVICE int tutti_device_has_room(const tutti_device_view *v, uint32_t peer, uint32_t n)
 {
     const uint64_t behind = tutti_device_load_own(&v->entered[peer]) + n;
@@ -963,7 +964,7 @@ TUTTI_DEVICE tutti_status tutti_device_ask(const tutti_device_view *v, uint32_t 
     st = tutti_device_wait_least(
         v, answer, ticket + 1,
         what == TUTTI_TRIGGER_QUIET ? TUTTI_DEVICE_LATE_QUIET : TUTTI_DEVICE_LATE_FLUSH, peer);
-    return st ? st : tutti_device_look(v);      /* the status is written before answers */
+    return st ? st : tutti_device_look(v);      /* the proxy writes `status` before `answers` */
 }
 
 /* Waits for remote completion of this device's earlier puts to `peer` (or TUTTI_DEVICE_ALL). */
@@ -1031,7 +1032,7 @@ TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t
     return TUTTI_OK;
 }
 
-/* Like tutti_device_poll, but waits until the comparison holds, at most for the device's timeout.
+/* Like tutti_device_poll, but waits until the comparison holds, for at most the device's timeout.
  * Called by one thread; `offset` must be valid. */
 TUTTI_DEVICE tutti_status tutti_device_poll_until(const tutti_device_view *v, uint64_t offset,
                                                   tutti_compare compare, uint64_t value,
@@ -1139,8 +1140,8 @@ TUTTI_DEVICE int tutti_device_decouples(const tutti_device_view *v, uint32_t pee
            !tutti_device_is_direct(v, peer);
 }
 
-/* Puts a tile: src[bytes] to s->peer at `offset`. The signal *s of the tile is raised by this call
- * or by the leader. The leader's list must contain the same signal. */
+/* Puts a tile, src[bytes], into the window of s->peer at `offset`. The signal *s of the tile is
+ * raised by this call or by the leader. The leader's list must contain the same signal. */
 TUTTI_DEVICE tutti_status tutti_device_group_put(const tutti_device_view *v, uint64_t offset,
                                                  const void *src, uint64_t bytes,
                                                  const tutti_device_signal_to *s)

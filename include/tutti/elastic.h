@@ -482,7 +482,7 @@ typedef struct tutti_state {
     uint64_t revision;
     tutti_sync_strategy strategy;
     tutti_sync_scope scope;
-    int32_t instead;        /* 1: replace the state of the run by the content of the members that
+    int32_t instead;        /* 1: replace the state of the run with the content of the members that
                                set this field, as in a first sync */
     /* Results, written on TUTTI_OK: */
     int32_t received;       /* 1: arrays of this member were overwritten */

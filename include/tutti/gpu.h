@@ -62,7 +62,7 @@ typedef struct tutti_gpu_conf {
     int device;                 /* CUDA ordinal */
     uint64_t chunk_bytes;       /* size of the pinned host buffers through which data is copied;
                                    must be the same on all ranks; 4096 to 1 GiB; 0: 4 MiB */
-    int32_t chunks;             /* number of these buffers, 1 to 64; 0: 4. May differ between
+    int32_t chunks;             /* number of pinned host buffers, 1 to 64; 0: 4. May differ between
                                    ranks */
     int64_t timeout_ms;         /* timeout of operations, from their start; 0: the communicator's
                                    timeout; negative: none */
@@ -140,7 +140,7 @@ typedef struct tutti_gpu_op {
     tutti_dtype type;
     tutti_redop op;
     int root;                       /* root, or the peer of a send or receive */
-    uint32_t tag;                   /* sends and receives only; not 4294967294 */
+    uint32_t tag;                   /* sends and receives only; 4294967294 is reserved */
     double scale;                   /* PREMUL_SUM: factor applied to this rank's input */
     const void *scale_from;         /* PREMUL_SUM: if not NULL, points to a factor of type `type`
                                        that replaces `scale`. A factor in device memory is read when
@@ -151,8 +151,9 @@ typedef struct tutti_gpu_op {
     tutti_gpu_request **request;    /* if not NULL, receives a request, which the caller owns and
                                        frees with tutti_gpu_wait. Must be NULL during a capture */
     tutti_gpu_window *window;       /* puts only; NULL: a signal without data (count 0) */
-    size_t offset;                  /* puts only: in bytes, in the window of rank `root` */
-    uint32_t signal;                /* puts and waits only: below TUTTI_GPU_SIGNALS */
+    size_t offset;                  /* puts only: offset in the window of rank `root`, in bytes */
+    uint32_t signal;                /* puts and waits only: number of the signal, below
+                                       TUTTI_GPU_SIGNALS */
 } tutti_gpu_op;
 
 /* Enqueues the operations ops[n], which may use several streams and several tutti_gpu of this

@@ -189,7 +189,8 @@ TUTTI_API tutti_status tutti_replay_free(tutti_replay *replay);
  * Both forms use the same calls. With TILES, a kernel can perform the whole run
  * (<tutti/moe_device.h>).
  *
- * Encodings on the network, of dispatched tokens (conf.there) and of returned results (conf.back):
+ * Encodings on the network, of dispatched tokens (tutti_moe_conf.there) and of returned results
+ * (tutti_moe_conf.back):
  *   TUTTI_F32, TUTTI_BF16    hidden elements, rounded to nearest even
  *   TUTTI_F8E4M3             hidden codes, padded to a multiple of 4 bytes, then a float scale for
  *                            each scale_elems elements. value = code * scale. The scale is a power
@@ -272,11 +273,11 @@ TUTTI_API tutti_status tutti_moe_free(tutti_moe *moe);
 /* The tokens of this rank in a run, and their experts. Set `size` to sizeof(tutti_moe_routing). */
 typedef struct tutti_moe_routing {
     size_t size;
-    const void *tokens;         /* [ntokens][hidden] of conf.type */
+    const void *tokens;         /* [ntokens][hidden] of tutti_moe_conf.type */
     size_t ntokens;             /* 0 to max_tokens */
-    const uint32_t *experts;    /* [ntokens][top_k], distinct for each token;
-                                 * TUTTI_MOE_NONE: unused */
-    const float *weights;       /* [ntokens][top_k], finite */
+    const uint32_t *experts;    /* [ntokens][top_k] experts of each token, all different;
+                                 * TUTTI_MOE_NONE: unused entry */
+    const float *weights;       /* [ntokens][top_k] weights of the experts; must be finite */
 } tutti_moe_routing;
 
 /* Begins a run and sends the tokens. The arrays of `routing` may be reused when the call returns.
@@ -293,7 +294,7 @@ typedef struct tutti_moe_tile {
     uint32_t rows;              /* number of tokens; 0: all tiles of this run have been returned */
     uint32_t row_bytes;
     const uint32_t *experts;    /* [rows] expert of each token; equal experts are adjacent */
-    const void *payload;        /* [rows][row_bytes] tokens, encoded as conf.there */
+    const void *payload;        /* [rows][row_bytes] tokens, encoded as tutti_moe_conf.there */
 } tutti_moe_tile;
 
 /* Waits for the next tile of the run. */
@@ -306,7 +307,7 @@ TUTTI_API tutti_status tutti_moe_give(tutti_moe *moe, const tutti_moe_tile *tile
                                       const float *results);
 
 /* Ends the run: waits for the results of this rank's tokens and adds them. out[ntokens][hidden] of
- * conf.type is written on TUTTI_OK only; the result of a token without experts is 0.
+ * tutti_moe_conf.type is written on TUTTI_OK only; the result of a token without experts is 0.
  * TUTTI_ERR_INVALID: the results of some tiles have not been sent; the run then stays active. */
 TUTTI_API tutti_status tutti_moe_combine(tutti_moe *moe, void *out, int64_t timeout_ms);
 

@@ -120,9 +120,9 @@ typedef struct tutti_rma {
     size_t signal_offset;       /* offset of the signal word, a multiple of 8 */
     tutti_window *signal_window;    /* window of the signal word, on the same communicator; NULL:
                                      * the window of the put */
-    uint64_t *counter;          /* non-NULL: the call is non-blocking, and atomically adds 1 to the
-                                 * counter at local completion; the counter must stay valid until
-                                 * then */
+    uint64_t *counter;          /* non-NULL: the call is non-blocking, and Tutti atomically adds 1
+                                 * to the counter at local completion; the counter must stay valid
+                                 * until then */
     int64_t timeout_ms;
     uint32_t no_wait;           /* puts with a counter only. 1: if the queue of the target is full,
                                  * return TUTTI_PENDING without sending; 0: wait for space in the
@@ -206,7 +206,8 @@ TUTTI_API tutti_status tutti_window_wait_any(tutti_window *window, const size_t 
                                              int64_t timeout_ms, size_t *index, uint64_t *seen);
 /* Waits until the predicate is_there(arg) returns nonzero. The predicate reads words of this rank's
  * windows with acquire loads. The predicate is called whenever a put, signal or atomic may have
- * arrived, by any thread that makes progress. It must be short and must not call Tutti. */
+ * arrived, by any thread that makes progress. The predicate must be short and must not call
+ * Tutti. */
 TUTTI_API tutti_status tutti_window_wait_until(tutti_window *window,
                                                int (*is_there)(const void *arg), const void *arg,
                                                int64_t timeout_ms);

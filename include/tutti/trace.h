@@ -43,17 +43,19 @@ typedef struct tutti_trace_op {
     int type;                   /* tutti_dtype */
     int redop;                  /* tutti_redop */
     int64_t root;               /* rank in the communicator */
-    int64_t peer;               /* of a send, receive or one-sided call: rank in the job */
+    int64_t peer;               /* sends, receives and one-sided calls: rank of the peer in the
+                                   job */
     int64_t tag;
     uint64_t called_ns;         /* time of the call, in nanoseconds of CLOCK_MONOTONIC, like the
                                    next two fields. For a short repeated collective, the time is
                                    taken after its first messages have been sent, some tens of
                                    nanoseconds later */
-    uint64_t started_ns;        /* time at which the operation became visible to peers, which is
-                                   later if it had to wait for earlier operations; 0: not yet */
+    uint64_t started_ns;        /* time at which the operation became visible to peers; later than
+                                   called_ns if the operation waited for earlier operations; 0: not
+                                   yet */
     uint64_t ended_ns;          /* time of completion or failure; 0: not yet */
-    tutti_status status;        /* TUTTI_PENDING: not ended. TUTTI_STATUS_COUNT: ended, but its
-                                   status was lost, because its record has been overwritten */
+    tutti_status status;        /* TUTTI_PENDING: not ended. TUTTI_STATUS_COUNT: ended, but the
+                                   status was lost, because the record has been overwritten */
     const char *note;           /* the current annotation at the time of the call
                                    (tutti_trace_annotate) */
 } tutti_trace_op;
@@ -86,8 +88,8 @@ TUTTI_API tutti_status tutti_comm_set_name(tutti_comm *comm, const char *name);
 /* ---- subscribing ----------------------------------------------------------------------------- */
 
 /* Callbacks for profilers. Set `size` to sizeof(tutti_trace_subscriber). The callbacks run in the
- * thread that begins or ends the operation, which may be an internal thread of Tutti. They must
- * return quickly and must not call Tutti. Either callback may be NULL. */
+ * thread that begins or ends the operation, which may be an internal thread of Tutti. The callbacks
+ * must return quickly and must not call Tutti. Either callback may be NULL. */
 typedef struct tutti_trace_subscriber {
     size_t size;
     void *arg;

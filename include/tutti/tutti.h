@@ -180,7 +180,7 @@ typedef struct tutti_conf {
     size_t size;
     const char *rendezvous; /* "tcp://host:port", "tcp://[v6]:port", "file:///path" or
                                "etcd://host:port/prefix"; NULL: read from the environment */
-    int32_t nranks;         /* 0: nranks and rank are read from the environment */
+    int32_t nranks;         /* number of ranks; 0: nranks and rank are read from the environment */
     int32_t rank;           /* read only if nranks > 0 */
     const char *token;      /* shared secret of the job; NULL: TUTTI_TOKEN, else no token */
     int64_t timeout_ms;     /* timeout of start-up, and default timeout of all calls; 0:
@@ -189,7 +189,7 @@ typedef struct tutti_conf {
                                NULL: TUTTI_WIRES, else all usable transports except verbs and ofi */
     const char *interfaces; /* network interfaces: "eth" (name prefix), "=eth0" (exact name) or
                                "^docker,lo" (all except these prefixes); NULL: TUTTI_INTERFACES,
-                               else selected by the routing table */
+                               else the routing table selects the interfaces */
     int32_t lanes;          /* number of lanes per peer, 1 to 16: TCP connections, RDMA queue pairs
                                or endpoints; 0: TUTTI_LANES, else automatic */
     int32_t restore;        /* 1: Tutti copies the input of each in-place call, and restores the
@@ -492,9 +492,9 @@ typedef struct tutti_mem_device {
     size_t dmabuf_offset;       /* offset of mem in the dma-buf, in bytes */
 } tutti_mem_device;
 
-/* Registers mem[bytes] as device (GPU) memory. Tutti accesses it only by RDMA, never with the CPU.
- * Device memory can be the memory of a window (tutti_window_create) and the source of a put to
- * another rank. All other uses return UNSUPPORTED: signals (tutti_rma.signal_window), gets,
+/* Registers mem[bytes] as device (GPU) memory. Tutti accesses this memory only by RDMA, never with
+ * the CPU. Device memory can be the memory of a window (tutti_window_create) and the source of a
+ * put to another rank. All other uses return UNSUPPORTED: signals (tutti_rma.signal_window), gets,
  * atomics, puts to the calling rank, collectives, sends and receives. Both ends of a put need a
  * transport that supports device memory: verbs, or ofi with a suitable provider (docs/rdma.md).
  * mem, bytes and dmabuf_offset must be multiples of the page size. End the registration with
@@ -517,7 +517,7 @@ typedef struct tutti_registered {
                                    TUTTI_REGISTER_COUNT or a limit of the device */
     uint64_t invalidated;       /* registrations ended because the memory was unmapped, remapped or
                                    released */
-    uint64_t count, bytes;      /* current registrations and their bytes */
+    uint64_t count, bytes;      /* number of current registrations, and their total size */
     uint64_t bytes_most;        /* peak value of `bytes` */
     uint64_t explicit_bytes;    /* bytes of the current registrations by tutti_mem_register */
     uint64_t registering_ns, undoing_ns;    /* time spent in libibverbs or libfabric to register
@@ -545,9 +545,9 @@ typedef struct tutti_memory_part {
  * them. */
 typedef struct tutti_memory {
     size_t size;
-    uint32_t nranks;            /* ranks of the communicator */
-    uint32_t job_ranks;         /* ranks of the job; shared tables have an entry for each */
-    uint32_t connected;         /* ranks with a connection to this one */
+    uint32_t nranks;            /* number of ranks in the communicator */
+    uint32_t job_ranks;         /* number of ranks in the job, and of entries in shared tables */
+    uint32_t connected;         /* number of ranks with a connection to this rank */
     uint32_t nparts;
     double idle_bytes;          /* bytes per idle rank */
     uint64_t bytes;             /* total */
