@@ -408,8 +408,8 @@ static tutti_status read_rendezvous(struct tt_launch *out, const tutti_conf *con
                            out->rendezvous_from, out->rendezvous);
         if (strcmp(out->launcher, "single") == 0)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "%s is set to \"%s\", but this process has no rank (set TUTTI_RANK "
-                           "and TUTTI_SIZE)",
+                           "%s is \"%s\": this process has no rank, because TUTTI_RANK and "
+                           "TUTTI_SIZE are not set",
                            out->rendezvous_from, out->rendezvous);
         return TUTTI_OK;
     }
