@@ -41,7 +41,7 @@ static void take_listen(void *options, struct argp_state *state, char *arg)
     struct options *o = options;
 
     if (o->conf.nlisten == LISTEN_MAX)
-        argp_error(state, "too many addresses: --listen %s (the maximum is %d)", arg, LISTEN_MAX);
+        argp_error(state, "--listen %s: too many addresses (the maximum is %d)", arg, LISTEN_MAX);
     o->listen[o->conf.nlisten++] = arg;
 }
 
@@ -61,31 +61,30 @@ static void take_grace(void *options, struct argp_state *state, char *arg)
 
 static const struct option_row option_rows[] = {
     { "run", 'r', "NAME", 0, OPTION_TEXT(struct options, conf.run),
-      "name of the run; members of other runs are rejected (default: the variable TUTTI_RUN, else "
+      "name of the run; members of other runs are rejected (default: the value of TUTTI_RUN, or "
       "\"tutti\")" },
     { "listen", 'l', "HOST:PORT", 0, OPTION_CALL(take_listen),
-      "address at which members connect; may be repeated. \":PORT\" selects all addresses of this "
-      "host, port 0 a free port (default " DEFAULT_LISTEN ")" },
+      "address to listen on for members; may be repeated. \":PORT\" listens on all addresses of "
+      "this host; port 0 selects a free port (default " DEFAULT_LISTEN ")" },
     { "journal", 'j', "FILE", 0, OPTION_TEXT(struct options, journal),
-      "file that keeps the state of the run across restarts of this process (default NAME.journal "
-      "in "
-      "the current directory); \"" NO_JOURNAL
-      "\": keep no state, so that the run ends with this process" },
+      "file for the state of the run, from which a restarted coordinator continues the run "
+      "(default NAME.journal in the current directory). \"" NO_JOURNAL
+      "\": no file; the run ends with this process" },
     { "store", 0, "URL", 0, OPTION_TEXT(struct options, store),
-      "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. If several "
-      "coordinators use the same store, one is the leader; the others stand by, and one of them "
-      "takes over when the leader fails" },
+      "keep the journal in etcd, at etcd://HOST:PORT[,HOST:PORT...]/PREFIX. Of several "
+      "coordinators with the same store, one leads and the others stand by. If the leader fails, "
+      "one of them takes over" },
     { "store-plain", 0, NULL, 0, OPTION_FLAG(struct options, store_plain),
       "allow unencrypted connections to etcd servers on other hosts" },
     { "http", 0, "HOST:PORT", 0, OPTION_TEXT(struct options, http),
-      "serve the status of the run at this address, without access control: a web page, "
-      "/status.json, and /metrics for Prometheus" },
+      "serve the status of the run over HTTP at this address, without access control: a web page, "
+      "/status.json, and /metrics (Prometheus)" },
     { NULL, 0, NULL, 1, { 0 },
       "Access control (required if other hosts can connect: --token-file, or --cert with --key and "
       "--ca, or --insecure):" },
     { "token-file", 0, "FILE", 1, OPTION_TEXT(struct options, token_file),
-      "accept members that present the token on the first line of FILE (default: as set by the "
-      "variables TUTTI_SECURITY and TUTTI_TOKEN)" },
+      "accept only members that have the token on the first line of FILE (default: security as set "
+      "by TUTTI_SECURITY and TUTTI_TOKEN)" },
     { "cert", 0, "FILE", 1, OPTION_TEXT(struct options, conf.secure.certificate),
       "certificate of this coordinator (PEM). With --key and --ca, members must present a "
       "certificate "
@@ -99,10 +98,10 @@ static const struct option_row option_rows[] = {
     { NULL, 0, NULL, 2, { 0 },
       "Limits:" },
     { "lease", 0, "MS", 2, OPTION_CALL(take_lease),
-      "a member that sends nothing for MS milliseconds is declared lost (default 1000)" },
+      "milliseconds without a message after which a member is declared lost (default 1000)" },
     { "grace", 0, "MS", 2, OPTION_CALL(take_grace),
-      "a member whose connection ended may reconnect within MS milliseconds (default: a "
-      "quarter of the lease, at most 250)" },
+      "milliseconds within which a disconnected member can reconnect (default: a quarter of "
+      "--lease, at most 250)" },
     { "members", 0, "N", 2,
       OPTION_INTEGER(struct options, conf.members_max, 1, TT_ELASTIC_MEMBERS_MAX),
       "maximum number of members, including newcomers (default 4096)" },
@@ -111,17 +110,16 @@ static const struct option_row option_rows[] = {
 
 static const struct command_line command = {
     .rows = option_rows,
-    .doc = "Runs the coordinator of an elastic run, which decides which processes are members.\v"
-           "Members contact the coordinator when one of them joins, fails or leaves, but not "
-           "during collectives. After a restart with the same journal, the run continues. The "
-           "coordinator prints a line \"listening on ADDRESS...\" when members can connect. "
-           "SIGTERM or SIGINT ends the coordinator; members then wait until another one is "
-           "started.\n\n"
-           "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start or continue (address in "
-           "use, journal damaged or not writable); 2 on a usage error. See also "
-           "docs/coordinator.md.\n\n"
-           "Examples:\n"
-           "  tutti coordinator --listen :29401 --token-file token --http localhost:9090\n",
+    .doc =
+        "Runs the coordinator, which manages the membership of an elastic run.\vMembers contact "
+        "the coordinator when one of them joins, fails or leaves, but not during collectives. "
+        "After a restart with the same journal, the run continues. The coordinator prints a line "
+        "\"listening on ADDRESS...\" when members can connect. SIGTERM or SIGINT ends the "
+        "coordinator; members then wait until another one is started.\n\n"
+        "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start or continue (address in use, "
+        "journal damaged or not writable); 2 on a usage error. See also docs/coordinator.md.\n\n"
+        "Examples:\n"
+        "  tutti coordinator --listen :29401 --token-file token --http localhost:9090\n",
 };
 
 /* ---- settings ---- */

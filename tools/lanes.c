@@ -41,7 +41,7 @@ static uint32_t list_of(struct argp_state *state, const char *option, char *arg,
     return n;
 }
 
-/* Uses the limits of the verbs transport, one of which is the limit of outstanding segments. */
+/* Uses the limits of the verbs transport, one of which is the limit on outstanding segments. */
 static void take_limits(struct options *o)
 {
     struct tt_lanes_case *c = &o->base;
@@ -117,10 +117,11 @@ static void take_distance(void *options, struct argp_state *state, char *arg)
     struct options *o = options;
 
     if (!tt_distance_parse(arg, &o->distance) || o->distance == TT_NEAR_SELF)
-        argp_error(state,
-                   "--distance %s: unknown distance (socket, host, rack, zone, building, "
-                   "fabric or wan)",
-                   arg);
+        argp_error(
+            state,
+            "--distance %s: unknown distance (use socket, host, rack, zone, building, fabric or "
+            "wan)",
+            arg);
 }
 
 static void take_slow(void *options, struct argp_state *state, char *arg)
@@ -154,18 +155,18 @@ static void take_latency(void *options, struct argp_state *state, char *arg)
 static const struct option_row option_rows[] = {
     { "lanes", 'l', "N", 0, OPTION_CALL(take_lanes), "lanes per connection, 1 to 16 (default 16)" },
     { "outstanding", 'm', "LIST", 0, OPTION_CALL(take_outstanding),
-      "simulate each of these limits of outstanding segments per lane (default 1,2,4,8,16)" },
+      "limits on outstanding segments per lane; each of them is simulated (default 1,2,4,8,16)" },
     { "window", 'w', "N", 0, OPTION_CALL(take_window),
-      "maximum number of segments in flight on all lanes, a power of two up to 4096 (default: 8 "
-      "times the limit of all lanes)" },
+      "maximum number of segments in flight on all lanes together, a power of two up to 4096 "
+      "(default: 8 * --lanes * --outstanding, rounded up to a power of two)" },
     { "segment", 's', "SIZE", 0, OPTION_CALL(take_segment),
       "segment size in bytes, with an optional K, M, G or T (default 128K)" },
     { "distance", 'D', "LEVEL", 0, OPTION_CALL(take_distance),
-      "use the lanes, segment size and limit that the verbs transport uses for a peer at this "
-      "distance: socket, host, rack, zone, building, fabric or wan" },
+      "use the lane count, the segment size and the limit on outstanding segments of the verbs "
+      "transport for a peer at this distance: socket, host, rack, zone, building, fabric or wan" },
     { "described", 'T', NULL, 0, OPTION_FLAG(struct options, described),
-      "with --distance: compute its values from --nic and --latency, as if a topology description "
-      "(TUTTI_TOPO) had specified these" },
+      "with --distance: compute these values from --nic and --latency, as from the rate and "
+      "latency in a topology description (TUTTI_TOPO)" },
     { "told", 0, NULL, 0, { 0 }, NULL },
     { "senders", 'n', "N", 0, OPTION_INTEGER(struct options, base.senders, 1, TT_LANES_SENDERS_MAX),
       "senders, each connected to its own receiver (default 1)" },
@@ -177,7 +178,8 @@ static const struct option_row option_rows[] = {
       "number of slow paths (default 1)" },
     { "slow-ways", 0, NULL, 0, { 0 }, NULL },
     { "slow", 'r', "LIST", 0, OPTION_CALL(take_slow),
-      "rate of a slow path relative to the others (default 1,0.5,0.25)" },
+      "rates of a slow path relative to the others; each of them is simulated (default "
+      "1,0.5,0.25)" },
     { "nic", 'g', "GBYTES/S", 0, OPTION_CALL(take_nic),
       "rate of a sender's NIC, GB/s (default 50)" },
     { "path-rate", 'y', "GBYTES/S", 0, OPTION_CALL(take_path_rate),

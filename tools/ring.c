@@ -127,7 +127,7 @@ static bool find_all(const struct options *o, struct result *r)
     if (!r->first.any) {
         fprintf(stderr, "tutti ring order: %s: %s\n", o->matrix,
                 r->first.none ? "no ring exists over the given links"
-                              : "no ring was found over the given links (use more --steps)");
+                              : "no ring was found over the given links (increase --steps)");
         return false;
     }
     for (int shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)

@@ -227,7 +227,7 @@ class Analyze(unittest.TestCase):
         self.assertEqual(done.returncode, 4)
         self.assertRegex(done.stderr, r"9f3c\.3\.jsonl:\d+: the dump has no last line")
         self.assertRegex(done.stderr, r"9f3c\.4\.jsonl:1: not a trace dump")
-        self.assertRegex(done.stderr, r"9f3c\.5\.jsonl:1: a dump of another job")
+        self.assertRegex(done.stderr, r"9f3c\.5\.jsonl:1: belongs to another job")
         self.assertRegex(done.stderr, r"none\.jsonl: cannot read the dump: No such file")
         self.assertIn("4 ranks, 4 dumps (1 incomplete), 3 files rejected", done.stdout)
 

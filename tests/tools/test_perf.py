@@ -428,7 +428,7 @@ class Exchanges(unittest.TestCase):
 
     def test_invalid_arguments_give_status_2(self):
         for args, says in ((["--methods", "dynamic,late"], "late"), (["--top", "0"], "--top 0"),
-                           (["--ranks", "1", "--experts", "2", "--top", "3"], "at least --top")):
+                           (["--ranks", "1", "--experts", "2", "--top", "3"], "from 3 (--top)")):
             done = perf("a2av", *args)
             self.assertEqual(done.returncode, 2, args)
             self.assertIn(says, done.stderr)

@@ -48,26 +48,26 @@ class Why(unittest.TestCase):
             others = [c["simulated_us"] for c in of_algo if not c["chosen"] and "simulated_us" in c]
             reason = told["segments_reason"]
             if not others:
-                self.assertEqual(reason, "by the rule; no alternatives were tried")
+                self.assertEqual(reason, "the defaults; no alternatives were tried")
                 continue
             compared += 1
-            if reason.startswith("by the rule; no alternative that"):
+            if reason.startswith("the defaults; no alternative that"):
                 self.assertLessEqual(chosen["simulated_us"], min(others))
-            elif reason.startswith("by the rule; the best"):
+            elif reason.startswith("the defaults; the best"):
                 less, wanted = map(float, re.search(r"takes ([\d.]+) % less time \(must be at "
                                                     r"least (\d+) %\)$", reason).groups())
                 self.assertAlmostEqual(less, 100 * (1 - min(others) / chosen["simulated_us"]),
                                        delta=0.1)
                 self.assertGreater(min(others), chosen["simulated_us"] * (1 - wanted / 100) - 0.01)
             else:
-                less, ruled = map(int, re.match(r"(\d+) % less time than by the rule \((\d+) B",
-                                                reason).groups())
+                found = re.match(r"(\d+) % less time than with the defaults \((\d+) B", reason)
+                less, ruled = map(int, found.groups())
                 by_rule = [c["simulated_us"] for c in of_algo if c["segment_bytes"] == ruled
                            and not c["chosen"] and "simulated_us" in c]
                 self.assertTrue(any(abs(less - 100 * (1 - chosen["simulated_us"] / us)) < 1
                                     for us in by_rule), told)
         self.assertGreater(compared, 0)     # otherwise no reason was compared with any numbers
-        self.assertIn("by the rule; no alternatives were tried",
+        self.assertIn("the defaults; no alternatives were tried",
                       run(TUTTI, "plan", "why", "allreduce", "64", "--ranks", "8").stdout)
 
     def test_closed_forms_apply_if_requested(self):
@@ -82,7 +82,7 @@ class Why(unittest.TestCase):
         for args in (("allreduce", "1M", "--ranks", "1"), ("barrier", "--ranks", "4"),
                      ("allreduce", "1M", "--ranks", "65", "--cores", "4")):
             told = run(TUTTI, "plan", "why", *args).stdout
-            self.assertIn("selected by closed forms", told)
+            self.assertIn("selected by cost formulas", told)
             self.assertNotIn("; simulated with", told)
         self.assertIn("; simulated with 1024 B", run(TUTTI, "plan", "why", "allreduce", "1K",
                                                      "--ranks", "4").stdout)

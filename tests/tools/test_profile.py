@@ -345,7 +345,7 @@ class Profile(unittest.TestCase):
         self.write(0, *lines)
         done = self.run_tool("--torchfr", self.folder / "fr", self.folder)
         self.assertEqual(done.returncode, 1)
-        expected = f"the lists of members have {129 << 20} entries, at most {128 << 20}"
+        expected = f"too many entries: {129 << 20} (the maximum is {128 << 20};"
         self.assertIn(expected, done.stderr)
         self.assertFalse((self.folder / "fr").exists())
 

@@ -221,7 +221,7 @@ class Real(Case):
         done = tutti("perf", "putsignal", "--latency", "-n", 2, "--wire", "tcp", "--rounds", 1,
                      "--trips", 1)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("ranks 0 and 1 can both map", done.stderr)
+        self.assertIn("ranks 0 and 1 have no memory that both can map", done.stderr)
 
     def test_only_other_hosts_are_targets(self):
         why = wan.why_not()

@@ -74,8 +74,8 @@ static void check_options(void *options, struct argp_state *state)
     struct options *o = options;
 
     if (o->coll && o->what != WHAT_ALGOS)
-        argp_error(state, "missing option: collective \"%s\" needs --algos (--algos %s)", o->coll,
-                   o->coll);
+        argp_error(state, "missing option: collective \"%s\" needs --algos (use --algos %s)",
+                   o->coll, o->coll);
     if (o->nranks && o->what != WHAT_MEMORY)
         argp_error(state, "missing option: --ranks needs --memory");
 }
@@ -88,7 +88,8 @@ static const struct option_row option_rows[] = {
     { "memory", 0, NULL, 0, OPTION_VALUE(struct options, what, WHAT_MEMORY),
       "show the memory that rank 0 uses for a communicator after one ring allreduce, by purpose" },
     { "ranks", 0, "N", 0, OPTION_INTEGER(struct options, nranks, 1, RANKS_MAX),
-      "with --memory: number of ranks to start on this host (default 2); ignored in a job" },
+      "with --memory: number of ranks to start on this host (default 2). In a job, the job's ranks "
+      "are used, and N must equal their number" },
     { "states", 0, NULL, 0, OPTION_VALUE(struct options, what, WHAT_STATES),
       "list the protocol states of members, rounds, syncs and operations in elastic runs, with all "
       "legal transitions" },

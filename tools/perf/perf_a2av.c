@@ -430,10 +430,12 @@ static tutti_status check(struct exchange *x, const struct method *w)
         mine = wrong_bytes(x, w);
         st = tutti_allreduce(&mine, &all, 1, TUTTI_U64, TUTTI_SUM, x->comm, NULL);
     }
-    return st || !all ? st
-                      : tt_fail(TUTTI_ERR_PROTOCOL,
-                                "wrong data: %s: %llu received bytes differ from the sent bytes",
-                                w->name, (unsigned long long)all);
+    return st || !all
+               ? st
+               : tt_fail(
+                     TUTTI_ERR_PROTOCOL,
+                     "wrong data with method %s: %llu received bytes differ from the sent bytes",
+                     w->name, (unsigned long long)all);
 }
 
 /* ---- measuring ---- */
@@ -601,11 +603,11 @@ static int be_rank(struct options *o)
         o->experts = 8 * x.nranks;
     if (o->experts % x.nranks || o->experts > EXPERTS_MAX || o->top > o->experts) {
         if (x.rank == 0)
-            fprintf(stderr,
-                    "tutti perf a2av: invalid number of experts: %zu on %u ranks, %zu per token "
-                    "(must be a multiple of the number of ranks, at most %u, and at least "
-                    "--top)\n",
-                    o->experts, x.nranks, o->top, EXPERTS_MAX);
+            fprintf(
+                stderr,
+                "tutti perf a2av: --experts %zu: must be a multiple of %u (the number of ranks), "
+                "from %zu (--top) to %u\n",
+                o->experts, x.nranks, o->top, EXPERTS_MAX);
         tutti_comm_destroy(x.comm);
         return 2;
     }

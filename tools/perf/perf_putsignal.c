@@ -61,8 +61,8 @@ static const struct option_row option_rows[] = {
       "arrive" },
     { "latency", 0, NULL, 4, OPTION_FLAG(struct options, latency),
       "measure the one-way latency (half of the round-trip time) of an 8-byte put with a signal "
-      "between ranks 0 and 1 and, as a baseline, of a flag that is written to the same memory "
-      "without Tutti" },
+      "between ranks 0 and 1. The baseline is a flag that is written to the same memory without "
+      "Tutti" },
     { "trips", 0, "N", 4, OPTION_INTEGER(struct options, trips, 1, 100000000),
       "with --latency: round trips per round (default 10000)" },
     { "trace", 0, "FILE", 4, OPTION_TEXT(struct options, trace),
@@ -75,21 +75,20 @@ static const struct command_line command = {
     .rows = option_rows,
     .common = &putsignal_command_line,
     .common_at = offsetof(struct options, common),
-    .doc = "Measures bursts of puts with signals from devices through their proxies, in each "
-           "mode.\v"
-           "Starts new ranks, or uses those of the current job. In a burst, each source puts to "
-           "the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
-           "followed by a signal. A burst ends when all data has arrived; its time is the time of "
-           "the slowest source. The time of a mode in a round is the median of its bursts. The "
-           "tool prints the median over rounds, and the speed relative to puts without signals in "
-           "the same round (median and range). Drains, fences and signals are counted at the "
-           "proxy of rank 0, per burst. With two or more sizes, the time per transfer is fitted "
-           "as alpha + beta * bytes. docs/one-sided.md explains the modes.\n\n"
-           "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage "
-           "error.\n\n"
-           "Examples:\n"
-           "  tutti perf putsignal -n 4 --wire tcp --concurrency 96\n"
-           "  tutti perf putsignal --latency\n",
+    .doc =
+        "Measures bursts of puts with signals that devices send through their proxies, in each "
+        "mode.\vStarts new ranks, or uses those of the current job. In a burst, each source puts "
+        "to the ranks of other hosts in turn (on a single host: to the other ranks). Each put is "
+        "followed by a signal. A burst ends when all data has arrived; its time is the time of the "
+        "slowest source. The time of a mode in a round is the median of its bursts. The tool "
+        "prints the median over rounds, and the speed relative to puts without signals in the same "
+        "round (median and range). Drains, fences and signals are counted at the proxy of rank 0, "
+        "per burst. With two or more sizes, the time per transfer is fitted as alpha + beta * "
+        "bytes. docs/one-sided.md explains the modes.\n\n"
+        "Exit status: 0 on success, 1 if a call failed or a byte was wrong, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti perf putsignal -n 4 --wire tcp --concurrency 96\n"
+        "  tutti perf putsignal --latency\n",
 };
 
 /* ---- bursts ---- */
@@ -290,7 +289,7 @@ static bool suits(const struct options *o, uint32_t nranks, bool speak)
         fprintf(stderr, "tutti perf putsignal: too few ranks: 1 (use at least 2)\n");
     if (nranks >= 2 && o->common.nsources > nranks && speak)
         fprintf(stderr,
-                "tutti perf putsignal: --sources %u: the maximum is the number of ranks, %u\n",
+                "tutti perf putsignal: --sources %u: must be 1 to %u (the number of ranks)\n",
                 o->common.nsources, nranks);
     return nranks >= 2 && o->common.nsources <= nranks;
 }

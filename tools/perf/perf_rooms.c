@@ -40,10 +40,11 @@ tutti_status perf_rooms_check(tutti_comm *comm, uint64_t buffer_bytes, uint64_t 
                        here, TT_PLURAL(here), here == 1 ? "s" : "", (unsigned long long)needed,
                        (unsigned long long)buffer_bytes, (unsigned long long)own,
                        (unsigned long long)free_bytes);
-    return tt_fail(TUTTI_ERR_NOMEM,
-                   "out of memory on another host: this host needs %llu bytes, and %llu are "
-                   "available",
-                   (unsigned long long)needed, (unsigned long long)free_bytes);
+    return tt_fail(
+        TUTTI_ERR_NOMEM,
+        "out of memory on another host (on this host, %llu bytes are needed and %llu are "
+        "available)",
+        (unsigned long long)needed, (unsigned long long)free_bytes);
 }
 
 static tutti_status room_init(void **out, tutti_comm *comm, size_t bytes, bool mem_alloc)

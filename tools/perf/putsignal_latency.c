@@ -92,7 +92,8 @@ static tutti_status rally_device(const tutti_device_view *view, uint32_t block, 
     if (!st)
         st = tutti_device_flush(view, other);
     if (!st && r->g->mine[word_of(r->ball) + 1] != sent)
-        return tt_fail(TUTTI_ERR_PROTOCOL, "wrong data: put %llu differs from the sent bytes",
+        return tt_fail(TUTTI_ERR_PROTOCOL,
+                       "wrong data: the received bytes of put %llu differ from the sent bytes",
                        (unsigned long long)sent);
     return st;
 }
@@ -136,10 +137,10 @@ static tutti_status prepare(struct game *g)
     if (!st && plays)
         st = tutti_window_pointer(g->window, 1 - (int)g->comm->rank, &theirs);
     if (!st && plays && !theirs)
-        st =
-            tt_fail(TUTTI_ERR_UNSUPPORTED,
-                    "cannot run --latency: no memory that ranks 0 and 1 can both map (use ranks of "
-                    "one host and shm)");
+        st = tt_fail(
+            TUTTI_ERR_UNSUPPORTED,
+            "cannot run --latency: ranks 0 and 1 have no memory that both can map (run both on one "
+            "host, over shm)");
     g->mine = mine;
     g->theirs = theirs;
     return st || !plays ? st : make_devices(g);

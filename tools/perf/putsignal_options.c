@@ -32,7 +32,8 @@ static void take_modes(void *options, struct argp_state *state, char *arg)
         if (m == TT_PUTSIGNAL_MODES)
             argp_error(
                 state,
-                "--mode %s: unknown mode \"%.*s\" (put-only, coupled, decoupled, ordered or full)",
+                "--mode %s: unknown mode \"%.*s\" (use put-only, coupled, decoupled, ordered or "
+                "full)",
                 arg, (int)n, at);
         o->modes[m] = true;
         at += n;

@@ -130,8 +130,9 @@ static bool layout_of_options(struct plan *p, const struct plan_options *o)
                         (p->nranks + each - 1) / each, TT_PLURAL((p->nranks + each - 1) / each));
     if (each % sockets)
         return COMPLAIN(
-            "invalid number of ranks per host: %u (must be a multiple of the %u sockets)", each,
-            sockets);
+            "invalid number of ranks per host: %u (must be a multiple of the number of sockets, "
+            "%u)",
+            each, sockets);
     tt_layout_regular(&p->layout, p->nranks, each, sockets, 1,
                       sockets > 1 ? TT_NODE_SOCKETS : TT_NODE_MESH);
     return true;
@@ -242,9 +243,8 @@ static bool check_call(const struct plan *p, const struct plan_options *o, uint6
                         " B (must be a multiple of the element size, %u B)",
                         bytes, elem_bytes);
     if (!tt_algo_fits_named(p->algo, &p->coll[0]))
-        return COMPLAIN("%s does not support this call of %u rank%s and %" PRIu64
-                        " B (it needs %s)",
-                        p->algo->name, p->nranks, TT_PLURAL(p->nranks), bytes,
+        return COMPLAIN("%s does not support this call of %" PRIu64 " B on %u rank%s (it needs %s)",
+                        p->algo->name, bytes, p->nranks, TT_PLURAL(p->nranks),
                         p->algo->needs ? p->algo->needs : "a different call");
     /* the library has logged the error */
     return tt_plugin_check(p->algo, &p->coll[0]) == TUTTI_OK;

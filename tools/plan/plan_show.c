@@ -80,7 +80,7 @@ static const char *ref_text(const struct tt_ref *ref, uint64_t bytes, char *out)
 
     tt_ref_extent(ref, bytes, &begin, &end);
     if (ref->buf == TT_BUF_THERE)
-        snprintf(out, REF_BYTES, "as in its wait");
+        snprintf(out, REF_BYTES, "see matching wait");
     else if (ref->buf == TT_BUF_PIPE)
         snprintf(out, REF_BYTES, "PIPE %" PRIu64, ref->offset);
     else if (ref->block == 0)
@@ -184,7 +184,7 @@ static void print_program(const struct plan *p, const struct show_options *o,
             add(&sums, &steps[i]);
     }
     if (nrounds > o->rounds_max)
-        printf("\n... %" PRIu64 " more of %" PRIu64 " rounds are not shown and not in the totals\n",
+        printf("\n... %" PRIu64 " of %" PRIu64 " rounds are not shown; the totals exclude them\n",
                nrounds - o->rounds_max, nrounds);
     printf("\ntotal: sends %" PRIu64 " B in %" PRIu64 ", receives %" PRIu64 " B in %" PRIu64
            ", reduces %" PRIu64 " B in %" PRIu64 ", copies %" PRIu64 " B in %" PRIu64 " steps\n",

@@ -53,8 +53,8 @@ static const struct option_row option_rows[] = {
     { "cores", 0, "N", 3, OPTION_INTEGER(struct why_options, cores, 1, 1 << 20),
       "cores per host (default: those of this host; with --topo: one per rank)" },
     { "simulate", 0, NULL, 3, OPTION_FLAG(struct why_options, simulates),
-      "also simulate the candidates if the library does not, because there are too many ranks; "
-      "may take minutes" },
+      "simulate the candidates even if the library would not, because of the number of ranks; can "
+      "take minutes" },
     { "json", 0, NULL, 3, OPTION_FLAG(struct why_options, json), "print one JSON document" },
     { 0 },
 };
@@ -66,11 +66,10 @@ static const struct command_line command = {
     .common_at = offsetof(struct why_options, plan),
     .doc =
         "Shows which algorithm the library selects for a call of SIZE bytes, and why.\vAll "
-        "candidates are listed with their predicted times and their bottlenecks. In a job, "
-        "without --ranks, --hosts or --topo, the selection is that of the job's communicator. "
-        "Otherwise the tool measures the cost parameters on this host, and assumes that all ranks "
-        "are on this host, or on the machine that --topo describes. docs/tuning.md explains the "
-        "output.\n\n"
+        "candidates are listed with their predicted times and their bottlenecks. In a job, without "
+        "--ranks, --hosts or --topo, the selection is that of the job's communicator. Otherwise "
+        "the tool measures the cost parameters on this host. It assumes that all ranks are on this "
+        "host, or on the machine that --topo describes. docs/tuning.md explains the output.\n\n"
         "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti plan why allreduce 1M -n 4\n"
@@ -119,8 +118,9 @@ static bool make_coll(struct why *w, const struct plan_options *o, const struct 
     if (!tt_coll_parse(o->coll, &kind))
         return COMPLAIN("unknown collective \"%s\" (`tutti perf --help` lists them)", o->coll);
     if (!tt_predict_supports(kind) && kind != TT_BARRIER)
-        return COMPLAIN("%s is not supported: its algorithm is selected per call by closed forms",
-                        o->coll);
+        return COMPLAIN(
+            "%s is not supported: its algorithm is selected for each call by cost formulas",
+            o->coll);
     if (o->root >= layout->nranks)
         return COMPLAIN("invalid root: %u (must be a rank from 0 to %u)", o->root,
                         layout->nranks - 1);
@@ -313,9 +313,9 @@ static const char *state_text(const struct why *w, enum tt_candidate_state state
                               size_t bytes)
 {
     static const char *const texts[] = {
-        [TT_SAME] = ": it has the program of another candidate",
-        [TT_TOO_FAR] = ": its formula gives a much longer time",
-        [TT_TOO_LONG] = ": that would take too long",
+        [TT_SAME] = ": its program equals that of another candidate",
+        [TT_TOO_FAR] = ": its cost formula gives a much longer time",
+        [TT_TOO_LONG] = ": this would take too long",
         [TT_NOT_WALKED] = ": it depends on ranks that are not walked",
         [TT_DOES_NOT_FIT] = ": it does not support the shorter call that is simulated",
         [TT_NO_SIMULATION] = "",
@@ -370,12 +370,12 @@ static void reason_text(const struct why *w, char *text, size_t bytes)
         return;
     }
     if (r->why_model) {
-        snprintf(text, bytes, "selected by closed forms: %s", r->why_model);
+        snprintf(text, bytes, "selected by cost formulas: %s", r->why_model);
         return;
     }
     if (c->state == TT_NOT_WALKED || (r->walked && c->state == TT_TOO_LONG)) {
         snprintf(text, bytes,
-                 "its time by closed form is below that of the algorithm with the shortest walked "
+                 "its time by cost formula is below that of the algorithm with the shortest walked "
                  "time, and it %s",
                  c->state == TT_NOT_WALKED ? "cannot be walked" : "would take too long to walk");
         return;
@@ -424,19 +424,19 @@ static void segments_text(const struct why *w, char *text, size_t bytes)
         snprintf(text, bytes, "as measured");
     else if (c->variant)
         snprintf(text, bytes,
-                 "%.0f %% less time than by the rule (%" PRIu64 " B, %u stream%s, lanes: %u)",
+                 "%.0f %% less time than with the defaults (%" PRIu64 " B, %u stream%s, lanes: %u)",
                  100 * (1 - c->prediction.time_ns / ruled->prediction.time_ns),
                  ruled->segments.segment_bytes, ruled->segments.streams,
                  TT_PLURAL(ruled->segments.streams), lanes_of(w, &ruled->segments));
     else if (!other)
-        snprintf(text, bytes, "by the rule; no alternatives were tried");
+        snprintf(text, bytes, "the defaults; no alternatives were tried");
     else if (other->prediction.time_ns < c->prediction.time_ns)
         snprintf(
             text, bytes,
-            "by the rule; the best alternative takes %.1f %% less time (must be at least %.0f %%)",
+            "the defaults; the best alternative takes %.1f %% less time (must be at least %.0f %%)",
             100 * (1 - other->prediction.time_ns / c->prediction.time_ns), 100 * TT_TUNE_WORTH);
     else
-        snprintf(text, bytes, "by the rule; no alternative that was tried is faster");
+        snprintf(text, bytes, "the defaults; no alternative that was tried is faster");
 }
 
 /* Prints the latency and rate between hosts, as described or measured. */
@@ -524,7 +524,7 @@ static void print_text(const struct why *w)
     qsort(sorted, r->ncandidates, sizeof *sorted, by_time);
     reason_text(w, reason, sizeof reason);
     segments_text(w, segments, sizeof segments);
-    printf("%s of %" PRIu64 " B on %u rank%s of %u host%s: %s\n", tt_coll_name(w->coll.kind),
+    printf("%s of %" PRIu64 " B by %u rank%s on %u host%s: %s\n", tt_coll_name(w->coll.kind),
            w->coll.bytes, w->coll.nranks, TT_PLURAL(w->coll.nranks), w->conf.layout->nhosts,
            w->conf.layout->nhosts == 1 ? "" : "s", w->choice.algo->name);
     printf("because: %s\n", reason);

@@ -31,7 +31,7 @@ static const struct option_row option_rows[] = {
     { "last", 0, "N", 0, OPTION_INTEGER(struct options, last, 1, TT_DUMPS_KEPT_MAX),
       "use the last N operations of each rank (default 65536, fewer for more than 256 dumps)" },
     { "window", 0, "SECONDS", 0, OPTION_REAL(struct options, window_s, 0.001, 86400),
-      "judge slow ranks in windows of SECONDS (default: a 24th of the time)" },
+      "detect slow ranks in time windows of SECONDS (default: 1/24 of the recorded time)" },
     { 0 },
 };
 
@@ -41,11 +41,11 @@ static const struct command_line command = {
     .common_at = offsetof(struct options, paths),
     .args_doc = "FILE|DIRECTORY...",
     .doc =
-        "Reports where the time of a job went, from its trace dumps: calls, bytes, times and bus "
-        "bandwidth by communicator, kind, size and algorithm, the ranks that others waited "
-        "for, and slow ranks and links.\vThe arguments are dumps, or directories that contain "
-        "files named tutti-trace.JOB.RANK.jsonl. Waiting times need the dumps of all members of a "
-        "communicator, and comparable clocks.\n\n"
+        "Reports how a job spent its time, from its trace dumps.\vThe tables show calls, bytes, "
+        "times and bus bandwidth by communicator, kind, size and algorithm. They also show late "
+        "ranks, for which others waited, and slow ranks and links. The arguments are dumps, or "
+        "directories that contain files named tutti-trace.JOB.RANK.jsonl. Waiting times need the "
+        "dumps of all members of a communicator, and comparable clocks.\n\n"
         "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti profile /var/tmp/traces\n"

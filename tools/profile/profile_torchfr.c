@@ -364,8 +364,8 @@ static bool is_small(const struct torchfr *t)
     if (n <= LISTED_MAX)
         return true;
     fprintf(stderr,
-            "tutti profile: --torchfr: the lists of members have %" PRIu64 " entries, at most %u "
-            "are written (give the dumps of fewer ranks)\n",
+            "tutti profile: --torchfr: the member lists have too many entries: %" PRIu64 " (the "
+            "maximum is %u; use the dumps of fewer ranks)\n",
             n, LISTED_MAX);
     return false;
 }

@@ -481,8 +481,8 @@ static void print_failure(struct job *j, uint32_t rank)
             pid, host, sig, sigabbrev_np(sig) ? sigabbrev_np(sig) : "?", after);
     else if (elsewhere && code == 255)
         say(j,
-            "tutti run: rank %u on host %s exited with status 255 (of the rank, or of \"%s\", "
-            "which could not reach the host)%s\n",
+            "tutti run: rank %u on host %s exited with status 255 (from the rank, or from \"%s\" "
+            "if it could not reach the host)%s\n",
             rank, host, j->opt->rsh, after);
     else
         say(j, "tutti run: rank %u (pid %d) on host %s exited with status %d%s\n", rank, pid, host,
@@ -1106,10 +1106,11 @@ static bool raise_descriptors(const struct job *j)
     }
     if (limit.rlim_cur >= needed)
         return true;
-    fprintf(stderr,
-            "tutti run: cannot start %u ranks: RLIMIT_NOFILE is %llu, and at least %llu are needed "
-            "(raise it with ulimit -n)\n",
-            nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
+    fprintf(
+        stderr,
+        "tutti run: cannot start %u ranks: not enough file descriptors: RLIMIT_NOFILE is %llu, at "
+        "least %llu needed (raise it with ulimit -n)\n",
+        nranks, (unsigned long long)limit.rlim_cur, (unsigned long long)needed);
     return false;
 }
 

@@ -95,8 +95,10 @@ static void take_env(void *options, struct argp_state *state, char *arg)
 {
     struct run_options *o = options;
 
+    if (o->nenv == RUN_ENV_MAX)
+        argp_error(state, "-x %s: too many variables (the maximum is %d)", arg, RUN_ENV_MAX);
     if (add_env(o, arg))
-        argp_error(state, "-x %s: must be NAME=VALUE or NAME, at most %d times", arg, RUN_ENV_MAX);
+        argp_error(state, "-x %s: must be NAME=VALUE or NAME", arg);
 }
 
 static void take_bind(void *options, struct argp_state *state, char *arg)
@@ -136,28 +138,28 @@ static const struct option_row option_rows[] = {
       "COMMAND is replaced by the host, for example \"srun -N1 -n1 --overlap -w {} sh -c\"" },
     { "agent", 0, NULL, 0, { 0 }, "" },
     { "fanout", 0, "N", 0, OPTION_INTEGER(struct run_options, fanout, 1, FANOUT_MAX),
-      "with more than N remote hosts (default 32), start them in a tree: the first host of each of "
-      "N groups starts the other hosts of its group in the same way. tutti must be installed on "
-      "all of them" },
+      "maximum number of remote hosts that are started directly (default 32). More hosts form a "
+      "tree: N groups, in each of which the first host starts the others in the same way. tutti "
+      "must then be installed on all of them" },
     { "wires", 0, "shm,tcp", 0, OPTION_CALL(take_wires),
       "allowed transports (sets TUTTI_WIRES)" },
     { "interfaces", 0, "RULE", 0, OPTION_TEXT(struct run_options, interfaces),
       "network interfaces: by prefix \"eth\", by name \"=eth0\", all except \"^docker,lo\" (sets "
       "TUTTI_INTERFACES)" },
     { "timeout", 0, "SECONDS", 0, OPTION_REAL(struct run_options, timeout_s, 0.001, 2e6),
-      "timeout of start-up and of every call (sets TUTTI_TIMEOUT_MS), and until each remote shell "
-      "answers (default 300)" },
+      "timeout of start-up and of every call (sets TUTTI_TIMEOUT_MS), and of the answer of each "
+      "remote shell (default 300)" },
     { "output", 'o', "prefix|plain|dir=PATH", 0, OPTION_CALL(take_output),
-      "output of the ranks: with \"[rank] \" before each line (default), unchanged, or in "
-      "files rank.N.out and rank.N.err in PATH" },
+      "output of the ranks. prefix (default): each line begins with \"[rank] \". plain: unchanged. "
+      "dir=PATH: in the files rank.N.out and rank.N.err in PATH" },
     { "env", 'x', "NAME[=VALUE]", 0, OPTION_CALL(take_env),
-      "set an environment variable of the ranks; without VALUE, pass on the current value, which "
-      "only local ranks inherit otherwise" },
+      "set an environment variable of the ranks. Without VALUE: to its current value, also on "
+      "other hosts (without -x, only local ranks inherit it)" },
     { "bind", 0, "share|core|none", 0, OPTION_CALL(take_bind),
-      "binding to cores of ranks on this host and in a tree (--fanout). share (default): equal "
-      "shares of the cores; with more ranks than cores, one core per rank in turn if the number of "
-      "ranks is a multiple of the number of cores, else unbound. core: one core per rank; unbound "
-      "if there are more ranks than cores. none: unbound" },
+      "binding of ranks to cores, on this host and on hosts started in a tree (--fanout). share "
+      "(default): equal shares of the cores. If there are more ranks than cores: one core per "
+      "rank, round-robin, if their number is a multiple of the number of cores; otherwise unbound. "
+      "core: one core per rank; unbound if there are more ranks than cores. none: unbound" },
     { "survive", 0, NULL, 0, OPTION_FLAG(struct run_options, survive),
       "keep the other ranks running after a rank has failed" },
     { "no-kill", 0, NULL, 0, { 0 }, "" },
@@ -172,22 +174,20 @@ static const struct command_line command = {
     .args_doc = "[--] PROGRAM [ARGUMENT...]",
     .doc =
         "Starts N ranks of PROGRAM and waits for them.\vA rank fails if it exits with a status "
-        "other than 0 or is killed by a signal. Then all processes of the other ranks get SIGTERM, "
-        "and SIGKILL after 3 s.\n\n"
+        "other than 0 or is killed by a signal. Then all processes of the other ranks receive "
+        "SIGTERM, and SIGKILL 3 s later.\n\n"
         "SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the ranks; a "
-        "second "
-        "SIGINT kills them. SIGHUP, SIGINT and SIGQUIT stay ignored if they are ignored at start "
-        "(with nohup, or as a background job of a script). Ranks start with default signal "
+        "second SIGINT kills them. SIGHUP, SIGINT and SIGQUIT stay ignored if they are ignored at "
+        "start (with nohup, or as a background job of a script). Ranks start with default signal "
         "handling, except that SIGHUP stays ignored if it was ignored at start.\n\n"
         "Rank 0 reads standard input if it runs on this host. A line of output longer than 1 MiB "
-        "is "
-        "split: each part but the last ends with \"\\\", and the following part begins with "
+        "is split: each part but the last ends with \"\\\", and the following part begins with "
         "\"[rank]+\". If output cannot be written, the error is reported once, the job continues, "
         "and the exit status is not 0. If the reader of the output has exited, the job ends with "
-        "status 141, as for SIGPIPE. Output that is not read is discarded 3 s after a signal "
-        "that ends the job.\n\n"
-        "Exit status: 0 on success; otherwise that of the first failed rank, or 128 + N for "
-        "signal N; 2 on a usage error.\n\n"
+        "status 141, as for SIGPIPE. Output that is not read is discarded 3 s after a signal that "
+        "ends the job.\n\n"
+        "Exit status: 0 on success; otherwise that of the first failed rank, or 128 + N for signal "
+        "N; 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti run -n 4 -- ./program\n"
         "  tutti run -H a:4,b:4 -n 8 -x DATA=/data -- ./program\n",

@@ -20,13 +20,13 @@ static bool add_host(struct hosts *h, const char *name, size_t bytes, uint32_t s
     struct host *at;
 
     if (bytes == 0 || bytes >= HOST_BYTES) {
-        fprintf(stderr, "%s: invalid host name \"%.*s\" (must have 1 to %d characters)\n", h->tool,
-                (int)bytes, name, HOST_BYTES - 1);
+        fprintf(stderr, "%s: invalid host name \"%.*s\": must be 1 to %d characters long\n",
+                h->tool, (int)bytes, name, HOST_BYTES - 1);
         return false;
     }
     if (*name == '-') {     /* the remote shell would take it for an option */
-        fprintf(stderr, "%s: invalid host name \"%.*s\": begins with \"-\"\n", h->tool, (int)bytes,
-                name);
+        fprintf(stderr, "%s: invalid host name \"%.*s\": must not begin with \"-\"\n", h->tool,
+                (int)bytes, name);
         return false;
     }
     if (h->n == HOSTS_MAX) {

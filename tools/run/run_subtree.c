@@ -95,11 +95,11 @@ static const char *decode_host(struct subtree *s, const char *text)
         !(at = number(at, ' ', 1, RANKS_MAX, &h.nlocal)))
         return invalid("invalid host \"%.200s\": must be \"INDEX FIRST NLOCAL NAME\"", text);
     if (!*at || strlen(at) >= HOST_BYTES)
-        return invalid("invalid host name \"%.200s\": must have 1 to %d characters", at,
+        return invalid("invalid host name \"%.200s\": must be 1 to %d characters long", at,
                        HOST_BYTES - 1);
     if (h.first + h.nlocal > s->nranks)
-        return invalid("invalid host \"%.100s\": ranks %u to %u of %u", at, h.first,
-                       h.first + h.nlocal - 1, s->nranks);
+        return invalid("invalid host \"%.100s\": its ranks are %u to %u, but the job has %u ranks",
+                       at, h.first, h.first + h.nlocal - 1, s->nranks);
     if (before && (h.index <= before->index || h.first < before->first + before->nlocal))
         return invalid("invalid host \"%.100s\": it must follow \"%.100s\"", at, before->name);
     more = realloc(s->hosts, (s->nhosts + 1) * sizeof *more);

@@ -66,7 +66,7 @@ static void take_fault(void *options, struct argp_state *state, char *arg)
     struct sim_options *o = options;
 
     if (o->nfaults == SIM_FAULTS_MAX)
-        argp_error(state, "too many faults: --fault %s (the maximum is %d)", arg, SIM_FAULTS_MAX);
+        argp_error(state, "--fault %s: too many faults (the maximum is %d)", arg, SIM_FAULTS_MAX);
     sim_fault_parse(state, arg, &o->faults[o->nfaults++]);
 }
 
@@ -76,8 +76,8 @@ static const struct option_row option_rows[] = {
     { "topo", 0, "NAME|FILE", 1, OPTION_TEXT(struct sim_options, topo),
       "description of the machine: a built-in name or a file (docs/topology.md; default uniform)" },
     { "algo", 0, "A,B,...", 1, OPTION_TEXT(struct sim_options, algos),
-      "algorithms, or \"all\": those that support the call (default: the fastest according to its "
-      "cost formula)" },
+      "algorithms, or \"all\" for those that support the call (default: the one with the shortest "
+      "time by cost formula)" },
     { "bytes", 0, "SIZE", 1, OPTION_SIZE(struct sim_options, bytes, 1),
       "bytes of the larger buffer, as in `tutti perf`, with an optional K, M, G or T (default "
       "1M)" },
@@ -133,23 +133,23 @@ static const struct command_line command = {
     .argument = take_coll,
     .check = check_together,
     .args_doc = "COLLECTIVE",
-    .doc = "Simulates a collective in virtual time, on a machine given by a description.\v"
-           "The simulator executes the schedules of all ranks, without data (docs/simulation.md). "
-           "The printed time is the time at which the last rank finishes. algbw and busbw are "
-           "defined as in `tutti perf`.\n\n"
-           "Faults:\n"
-           "  slow-rail=HOST.RAIL:FACTOR      divide the rate of a rail by FACTOR\n"
-           "  dead-rail=HOST.RAIL             move the rail's ranks to the next rail of the "
-           "host\n"
-           "  slow-uplink=LEVEL.GROUP:FACTOR  divide the rate of an uplink (LEVEL: rack,\n"
-           "                                  zone or building)\n"
-           "  slow-rank=RANK:FACTOR           multiply the software overheads of a rank\n"
-           "  late-rank=RANK:MICROSECONDS     delay the start of a rank\n"
-           "FACTOR is 1e-6 to 1e6.\n\n"
-           "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
-           "Examples:\n"
-           "  tutti sim allgather --ranks 4096 --topo four-buildings\n"
-           "  tutti sim allreduce --algo all --sweep 1K:64M\n",
+    .doc =
+        "Simulates a collective in virtual time, on the machine of a topology description.\vThe "
+        "simulator executes the schedules of all ranks, without data (docs/simulation.md). The "
+        "printed time is the time at which the last rank finishes. algbw and busbw are defined as "
+        "in `tutti perf`.\n\n"
+        "Faults:\n"
+        "  slow-rail=HOST.RAIL:FACTOR      divide the rate of a rail by FACTOR\n"
+        "  dead-rail=HOST.RAIL             move the rail's ranks to the next rail of the host\n"
+        "  slow-uplink=LEVEL.GROUP:FACTOR  divide the rate of an uplink (LEVEL: rack,\n"
+        "                                  zone or building)\n"
+        "  slow-rank=RANK:FACTOR           multiply the software overheads of a rank\n"
+        "  late-rank=RANK:MICROSECONDS     delay the start of a rank\n"
+        "FACTOR is 1e-6 to 1e6.\n\n"
+        "Exit status: 0 on success, 1 on failure, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti sim allgather --ranks 4096 --topo four-buildings\n"
+        "  tutti sim allreduce --algo all --sweep 1K:64M\n",
 };
 
 void sim_options_parse(struct sim_options *o, int argc, char **argv)

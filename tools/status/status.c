@@ -41,7 +41,7 @@ static void check_options(void *options, struct argp_state *state)
     struct options *o = options;
 
     if (o->serve && (o->in_depth || o->form != FORM_TEXT))
-        argp_error(state, "--serve cannot be used with --rank, --json or --metrics");
+        argp_error(state, "conflicting options: --serve excludes --rank, --json and --metrics");
 }
 
 static const struct option_row option_rows[] = {
@@ -69,21 +69,21 @@ static const struct command_line command = {
     .common_at = offsetof(struct options, target),
     .check = check_options,
     .args_doc = "[JOB|PATH]",
-    .doc = "Shows the operations in progress on each rank of a running or hung job, the times of "
-           "their calls, the ranks that have not called them, and the ranks that do not respond."
-           "\vJOB is the id of a job, or its first digits. "
-           "PATH is a status socket, or a directory of them. Without an argument, the only job of "
-           "this user on this host is shown. One process is queried; it collects the reports of "
-           "all ranks, also while the program computes or hangs. The sockets are in "
-           "/tmp/tutti-UID, or in the directory TUTTI_STATUS, and only their user and root can "
-           "connect.\n\n"
-           "Exit status: 0 on success, 1 if no process responds, 2 on a usage error.\n\n"
-           "Examples:\n"
-           "  tutti status\n"
-           "  tutti status 9f3c --rank 12\n"
-           "  tutti status --watch=1 --rows 5\n"
-           "  tutti status --json\n"
-           "  tutti status --serve 9464\n",
+    .doc =
+        "Shows the operations in progress on each rank of a running or hung job.\vThe output also "
+        "has the times of their calls, the ranks that have not called them, and the ranks that do "
+        "not respond. JOB is the id of a job, or its first digits. PATH is a status socket, or a "
+        "directory of them. Without an argument, the only job of this user on this host is shown. "
+        "One process is queried; it collects the reports of all ranks, also while the program "
+        "computes or hangs. The sockets are in /tmp/tutti-UID, or in the directory TUTTI_STATUS, "
+        "and only their user and root can connect.\n\n"
+        "Exit status: 0 on success, 1 if no process responds, 2 on a usage error.\n\n"
+        "Examples:\n"
+        "  tutti status\n"
+        "  tutti status 9f3c --rank 12\n"
+        "  tutti status --watch=1 --rows 5\n"
+        "  tutti status --json\n"
+        "  tutti status --serve 9464\n",
 };
 
 static bool print_answer(const struct options *o, const struct status_answer *a)

@@ -89,7 +89,8 @@ static bool read_more(struct status_link *l, uint64_t due_ns, char *why)
         return false;
     }
     if (tt_now_ns() >= due_ns) {
-        snprintf(why, STATUS_WHY_BYTES, "rank %u did not answer in time (stopped?)", l->hello.rank);
+        snprintf(why, STATUS_WHY_BYTES, "rank %u did not answer in time (is its process stopped?)",
+                 l->hello.rank);
         return false;
     }
     if (status_poll(&p, 1, due_ns, l->stop) <= 0)
@@ -131,7 +132,7 @@ static bool ask_one(struct status_link *l, const struct tt_collect_query *q,
         if (tt_framer_next(&l->in, &f)) {
             got = handle_frame(&f, r, why);
         } else if (l->in.bad) {
-            snprintf(why, STATUS_WHY_BYTES, "protocol error: rank %u sends invalid data",
+            snprintf(why, STATUS_WHY_BYTES, "protocol error: rank %u sent invalid data",
                      l->hello.rank);
             got = -1;
         } else if (!read_more(l, due_ns, why)) {

@@ -79,15 +79,16 @@ static bool find_job(struct status_where *out, const char *prefix)
     if (n == 1)
         return true;
     if (n == 0 && *prefix)
-        fprintf(stderr, "%s: no job on this host begins with \"%s\" (in %s)\n", command, prefix,
+        fprintf(stderr, "%s: no job id on this host begins with \"%s\" (in %s)\n", command, prefix,
                 out->base);
     else if (n == 0)
-        fprintf(stderr,
-                "%s: no job of this user runs on this host (no socket in %s; was it "
-                "started with another TUTTI_STATUS?)\n",
-                command, out->base);
+        fprintf(
+            stderr,
+            "%s: no job of this user runs on this host (no socket in %s; was the job started with "
+            "another TUTTI_STATUS?)\n",
+            command, out->base);
     else
-        fprintf(stderr, "%s: %u jobs of this user run on this host; name one of:\n", command, n);
+        fprintf(stderr, "%s: %u jobs of this user run on this host; specify one of:\n", command, n);
     if (n > 1)
         list_jobs(out->base, job, n);
     return false;
@@ -126,7 +127,7 @@ static bool find_path(const char *path, struct status_where *out)
     struct stat st;
 
     if (stat(path, &st) != 0) {
-        fprintf(stderr, "%s: %s: %s\n", command, path, strerror(errno));
+        fprintf(stderr, "%s: cannot access %s: %s\n", command, path, strerror(errno));
         return false;
     }
     if (split_path(path, S_ISSOCK(st.st_mode), out))
@@ -135,7 +136,8 @@ static bool find_path(const char *path, struct status_where *out)
         snprintf(out->base, sizeof out->base, "%s", path);
         return find_job(out, "");
     }
-    fprintf(stderr, "%s: %s is not a status socket, or a directory of them\n", command, path);
+    fprintf(stderr, "%s: %s is neither a status socket nor a directory of status sockets\n",
+            command, path);
     return false;
 }
 
@@ -149,7 +151,11 @@ bool status_find(const char *what, struct status_where *out, const char *who)
         return false;
     if (*out->base)
         return find_job(out, what ? what : "");
-    fprintf(stderr, "%s: TUTTI_STATUS is 0 here (unset it, or pass the directory)\n", command);
+    fprintf(
+        stderr,
+        "%s: TUTTI_STATUS is 0, so no directory of status sockets is set (unset it, or pass the "
+        "directory)\n",
+        command);
     return false;
 }
 

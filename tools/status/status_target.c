@@ -7,7 +7,7 @@ static void take_what(void *options, struct argp_state *state, char *arg)
     struct status_target *o = options;
 
     if (o->what)
-        argp_error(state, "too many arguments: %s", arg);
+        argp_error(state, "unexpected argument \"%s\" (give one JOB or PATH)", arg);
     o->what = arg;
 }
 
@@ -21,7 +21,7 @@ static void take_timeout(void *options, struct argp_state *state, char *arg)
 static const struct option_row option_rows[] = {
     { "timeout", 't', "SECONDS", 0, OPTION_CALL(take_timeout),
       "maximum time of a query (default 5); a rank that sends nothing for a quarter of this time "
-      "is silent" },
+      "is reported as silent" },
     { 0 },
 };
 

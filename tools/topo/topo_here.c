@@ -23,8 +23,8 @@ static bool read_labels(struct topo_here *h, const struct tt_topo *description)
     if (!text || tt_labels_parse(&h->labels, text, &bad_at))
         return true;
     fprintf(stderr,
-            "tutti topo: invalid TUTTI_TOPO_LABELS \"%s\" at \"%s\" (must be like "
-            "\"rack=r1,zone=a\")\n",
+            "tutti topo: invalid TUTTI_TOPO_LABELS \"%s\" (at \"%s\"): must be like "
+            "\"rack=r1,zone=a\"\n",
             text, text + bad_at);
     return false;
 }

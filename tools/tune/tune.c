@@ -68,7 +68,7 @@ static bool can_write(const char *path)
                 "tutti tune: --output: the path is too long: %zu bytes (the maximum is %zu)\n", n,
                 sizeof copy - sizeof ".part");
     else if (path[n - 1] == '/')
-        fprintf(stderr, "tutti tune: --output %s: it is a directory (use a file name)\n", path);
+        fprintf(stderr, "tutti tune: --output %s: is a directory (use a file name)\n", path);
     else if (access(dirname(strcpy(copy, path)), W_OK | X_OK) != 0)
         fprintf(stderr, "tutti tune: --output %s: cannot write to directory %s: %s\n", path, copy,
                 strerror(errno));
