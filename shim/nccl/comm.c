@@ -19,7 +19,7 @@ ncclResult_t nccl_config_check(const ncclConfig_t *config, const char *call)
                          "NCCL_CONFIG_INITIALIZER",
                          call);
     if (config->blocking != NCCL_UNDEFINED && config->blocking != 0 && config->blocking != 1)
-        return nccl_fail(ncclInvalidArgument, "%s: config.blocking is %d, but must be 0 or 1", call,
+        return nccl_fail(ncclInvalidArgument, "%s: config.blocking is %d: must be 0 or 1", call,
                          config->blocking);
     return ncclSuccess;
 }
@@ -85,7 +85,9 @@ ncclResult_t nccl_comm_ready(struct ncclComm *c, const char *call)
     join(c);
     state = atomic_load(&c->state);
     if (state == ncclInProgress)
-        return nccl_fail(ncclInvalidUsage, "%s: the communicator is started by the open group",
+        return nccl_fail(ncclInvalidUsage,
+                         "%s: the open group has not started the communicator "
+                         "yet (call ncclGroupEnd first)",
                          call);
     return state ? nccl_fail(state, "%s", c->why) : ncclSuccess;
 }
@@ -120,7 +122,9 @@ static ncclResult_t share_id(struct nccl_start *s)
         tutti_allreduce(&mine, &mine, sizeof mine, TUTTI_U8, TUTTI_SUM, s->parent->base, NULL));
     if (!result && mine.nroots != 1)
         result = nccl_fail(ncclInvalidUsage,
-                           "ncclCommGrow: %d ranks passed an id, but one must do so", mine.nroots);
+                           "ncclCommGrow: %d ranks of the communicator passed an id: exactly one "
+                           "must do so",
+                           mine.nroots);
     memcpy(&s->id, mine.id, sizeof s->id);
     return result;
 }
@@ -281,7 +285,7 @@ NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags)
 
     if (!result && flags)
         result =
-            nccl_fail(ncclInvalidArgument, "ncclCommRevoke: flags are %d, but must be 0", flags);
+            nccl_fail(ncclInvalidArgument, "ncclCommRevoke: revokeFlags is %d: must be 0", flags);
     if (result)
         return result;
     atomic_store(&comm->revoked, true);
@@ -296,8 +300,8 @@ NCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags)
     ncclResult_t result = nccl_comm_usable(comm, "ncclCommSuspend");
 
     if (!result && flags != NCCL_SUSPEND_MEM)
-        result = nccl_fail(ncclInvalidArgument, "ncclCommSuspend: flags are %d, but must be %d",
-                           flags, NCCL_SUSPEND_MEM);
+        result = nccl_fail(ncclInvalidArgument, "ncclCommSuspend: flags is %d: must be %d", flags,
+                           NCCL_SUSPEND_MEM);
     if (!result)
         result = nccl_result(tutti_gpu_flush(comm->gpu));
     if (!result)

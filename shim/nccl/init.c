@@ -40,8 +40,11 @@ static ncclResult_t prepare(struct nccl_start **out, ncclComm_t *comm, int nrank
 
     if (!comm)
         return nccl_fail(ncclInvalidArgument, "%s: comm is NULL", call);
-    if (!result && (nranks < 1 || rank < 0 || rank >= nranks))
-        return nccl_fail(ncclInvalidArgument, "%s: rank %d of %d ranks", call, rank, nranks);
+    if (!result && nranks < 1)
+        return nccl_fail(ncclInvalidArgument, "%s: nranks is %d: must be at least 1", call, nranks);
+    if (!result && (rank < 0 || rank >= nranks))
+        return nccl_fail(ncclInvalidArgument, "%s: rank is %d: must be 0 to %d", call, rank,
+                         nranks - 1);
     if (!result && tutti_gpu_current_device(&device))
         return nccl_fail(ncclUnhandledCudaError, "%s: %s", call, tutti_last_error());
     if (result)
@@ -90,8 +93,11 @@ NCCL_API(ncclResult_t, ncclCommInitRankConfig, ncclComm_t *comm, int nranks, ncc
 NCCL_API(ncclResult_t, ncclCommInitRankScalable, ncclComm_t *comm, int nranks, int rank, int nids,
          ncclUniqueId *ids, ncclConfig_t *config)
 {
-    if (!ids || nids < 1)
-        return nccl_fail(ncclInvalidArgument, "ncclCommInitRankScalable: there is no id");
+    if (!ids)
+        return nccl_fail(ncclInvalidArgument, "ncclCommInitRankScalable: commIds is NULL");
+    if (nids < 1)
+        return nccl_fail(ncclInvalidArgument,
+                         "ncclCommInitRankScalable: nId is %d: must be at least 1", nids);
     return init_rank(comm, nranks, ids, rank, config, "ncclCommInitRankScalable");
 }
 
@@ -125,10 +131,12 @@ NCCL_API(ncclResult_t, ncclCommInitAll, ncclComm_t *comms, int n, const int *dev
     ncclResult_t result;
     int device;
 
-    if (!comms || n < 1)
-        return nccl_fail(ncclInvalidArgument, "ncclCommInitAll: %d communicators", n);
+    if (!comms)
+        return nccl_fail(ncclInvalidArgument, "ncclCommInitAll: comm is NULL");
+    if (n < 1)
+        return nccl_fail(ncclInvalidArgument, "ncclCommInitAll: ndev is %d: must be at least 1", n);
     if (nccl_group_is_open())
-        return nccl_fail(ncclInvalidUsage, "ncclCommInitAll: called in a group");
+        return nccl_fail(ncclInvalidUsage, "ncclCommInitAll: not allowed in a group");
     if (tutti_gpu_current_device(&device))
         return nccl_fail(ncclUnhandledCudaError, "ncclCommInitAll: %s", tutti_last_error());
     memset(comms, 0, (size_t)n * sizeof *comms);
@@ -220,8 +228,11 @@ NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int *excluded, int n, nc
 
     if (!result)
         result = nccl_config_check(config, "ncclCommShrink");
-    if (!result && (!out || !excluded || n < 1))
-        result = nccl_fail(ncclInvalidArgument, "ncclCommShrink: NULL argument, or no rank");
+    if (!result && (!out || !excluded))
+        result = nccl_fail(ncclInvalidArgument, "ncclCommShrink: NULL argument");
+    if (!result && n < 1)
+        result = nccl_fail(ncclInvalidArgument,
+                           "ncclCommShrink: excludeRanksCount is %d: must be at least 1", n);
     if (!result && flags)
         result = nccl_fail(ncclInvalidUsage, "ncclCommShrink: NCCL_SHRINK_ABORT is not supported; "
                                              "create a new communicator of the surviving ranks");
@@ -256,10 +267,12 @@ static ncclResult_t grow_existing(ncclComm_t comm, int nranks, const ncclUniqueI
 
     if (!result)
         result = nccl_config_check(config, "ncclCommGrow");
-    if (!result && (!out || nranks <= comm->nranks))
-        result =
-            nccl_fail(ncclInvalidArgument, "ncclCommGrow: newcomm is %s, and %d ranks become %d",
-                      out ? "valid" : "NULL", comm->nranks, nranks);
+    if (!result && !out)
+        result = nccl_fail(ncclInvalidArgument, "ncclCommGrow: newcomm is NULL");
+    if (!result && nranks <= comm->nranks)
+        result = nccl_fail(ncclInvalidArgument,
+                           "ncclCommGrow: nRanks is %d: must be above %d, the present number",
+                           nranks, comm->nranks);
     if (result)
         return result;
     s = calloc(1, sizeof *s);
@@ -280,7 +293,7 @@ NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nranks, const ncclUniq
 {
     if (comm && rank != -1)
         return nccl_fail(ncclInvalidArgument,
-                         "ncclCommGrow: rank is %d, but must be -1 for a rank of the communicator",
+                         "ncclCommGrow: rank is %d: must be -1 for a rank of the communicator",
                          rank);
     if (comm)
         return grow_existing(comm, nranks, id, out, config);

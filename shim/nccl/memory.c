@@ -98,7 +98,7 @@ NCCL_API(ncclResult_t, ncclCommRegister, ncclComm_t comm, void *buf, size_t byte
     struct registration *r;
 
     if (!result && (!buf || !bytes || !handle))
-        result = nccl_fail(ncclInvalidArgument, "ncclCommRegister: NULL argument, or no bytes");
+        result = nccl_fail(ncclInvalidArgument, "ncclCommRegister: NULL argument, or size is 0");
     if (result)
         return result;
     r = malloc(sizeof *r);

@@ -17,7 +17,7 @@ static const tutti_redop operations[NCCL_OPS] = { TUTTI_SUM, TUTTI_PROD, TUTTI_M
 static ncclResult_t set_type(tutti_gpu_op *op, ncclDataType_t type, const char *call)
 {
     if (type < 0 || type >= NTYPES)
-        return nccl_fail(ncclInvalidArgument, "%s: %d is no data type", call, type);
+        return nccl_fail(ncclInvalidArgument, "%s: unknown data type %d", call, type);
     op->type = types[type];
     return ncclSuccess;
 }
@@ -35,7 +35,7 @@ static ncclResult_t set_operation(tutti_gpu_op *op, struct ncclComm *c, ncclRedO
     }
     pthread_mutex_lock(&c->lock);
     if (i < 0 || i >= c->nfactors || !c->factors[i].used) {
-        result = nccl_fail(ncclInvalidArgument, "%s: %d is no reduction operation", call, redop);
+        result = nccl_fail(ncclInvalidArgument, "%s: unknown reduction operation %d", call, redop);
     } else if (c->factors[i].type != op->type) {
         result = nccl_fail(ncclInvalidArgument,
                            "%s: the operation %d was created for another data "
@@ -155,10 +155,12 @@ NCCL_API(ncclResult_t, ncclRecv, void *dst, size_t count, ncclDataType_t type, i
 /* Sets the signal of a context. */
 static ncclResult_t set_signal(tutti_gpu_op *op, int signal, int context, const char *call)
 {
-    if (signal < 0 || signal >= NCCL_SIGNALS || context < 0 || context >= NCCL_CONTEXTS)
-        return nccl_fail(ncclInvalidArgument,
-                         "%s: signal %d of context %d, but there are %d signals and %d contexts",
-                         call, signal, context, NCCL_SIGNALS, NCCL_CONTEXTS);
+    if (signal < 0 || signal >= NCCL_SIGNALS)
+        return nccl_fail(ncclInvalidArgument, "%s: signal is %d: must be 0 to %d", call, signal,
+                         NCCL_SIGNALS - 1);
+    if (context < 0 || context >= NCCL_CONTEXTS)
+        return nccl_fail(ncclInvalidArgument, "%s: context is %d: must be 0 to %d", call, context,
+                         NCCL_CONTEXTS - 1);
     op->signal = (uint32_t)(context * NCCL_SIGNALS + signal);
     return ncclSuccess;
 }
@@ -173,7 +175,7 @@ static ncclResult_t put(tutti_gpu_op *op, int signal, int context, unsigned flag
     if (!result)
         result = set_signal(op, signal, context, call);
     if (!result && flags)
-        result = nccl_fail(ncclInvalidArgument, "%s: flags are %#x, but must be 0", call, flags);
+        result = nccl_fail(ncclInvalidArgument, "%s: flags is %#x: must be 0", call, flags);
     return result ? nccl_group_refuse(result) : nccl_group_add_put(c, op, w);
 }
 
@@ -213,7 +215,7 @@ static ncclResult_t wait_for(const ncclWaitSignalDesc_t *d, struct ncclComm *c, 
 
     if (!result && d->op_count < 1)
         result = nccl_fail(ncclInvalidArgument,
-                           "ncclWaitSignal: the operation count is %d, but must be at least 1",
+                           "ncclWaitSignal: opCnt is %d: must be at least 1",
                            d->op_count);
     return result ? nccl_group_refuse(result) : nccl_group_add(c, &op, NULL);
 }
@@ -263,7 +265,8 @@ NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t *op, void *scalar, 
     if (!result && (!op || !scalar))
         result = nccl_fail(ncclInvalidArgument, "%s: NULL argument", call);
     if (!result && residence != 0 && residence != 1)
-        result = nccl_fail(ncclInvalidArgument, "%s: %d is no residence", call, residence);
+        result =
+            nccl_fail(ncclInvalidArgument, "%s: residence is %d: must be 0 or 1", call, residence);
     if (!result)
         result = set_type(&typed, type, call);
     if (result)
@@ -291,7 +294,10 @@ NCCL_API(ncclResult_t, ncclRedOpDestroy, ncclRedOp_t op, ncclComm_t comm)
         return result;
     pthread_mutex_lock(&comm->lock);
     if (i < 0 || i >= comm->nfactors || !comm->factors[i].used)
-        result = nccl_fail(ncclInvalidArgument, "ncclRedOpDestroy: %d is no created operation", op);
+        result = nccl_fail(ncclInvalidArgument,
+                           "ncclRedOpDestroy: operation %d was not created by "
+                           "ncclRedOpCreatePreMulSum",
+                           op);
     else
         comm->factors[i].used = false;
     pthread_mutex_unlock(&comm->lock);

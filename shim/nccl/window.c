@@ -97,7 +97,7 @@ static ncclResult_t check_arguments(const void *buf, size_t bytes, const ncclWin
     const char *call = "ncclCommWindowRegister";
 
     if (!buf || !bytes || !out)
-        return nccl_fail(ncclInvalidArgument, "%s: NULL argument, or no bytes", call);
+        return nccl_fail(ncclInvalidArgument, "%s: NULL argument, or size is 0", call);
     if ((uintptr_t)buf % NCCL_WIN_ALIGNMENT)
         return nccl_fail(ncclInvalidArgument, "%s: %p is not aligned to %u bytes", call, buf,
                          NCCL_WIN_ALIGNMENT);

@@ -234,7 +234,7 @@ static void grows(void)
         CHECK(ncclCommGrow(comms[i], N, NULL, -1, &all[i], NULL) == SUCCESS);
     CHECK(ncclGroupEnd() == USAGE);
     for (int i = 0; i < 2; i++) {
-        CHECK(strstr(ncclGetLastError(all[i]), "0 ranks passed an id"));
+        CHECK(strstr(ncclGetLastError(all[i]), "0 ranks of the communicator passed an id"));
         CHECK(ncclCommDestroy(all[i]) == SUCCESS);
         CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
     }
@@ -306,7 +306,7 @@ static void refuse_bad_puts(ncclComm_t comm, void *mem, void *window)
     CHECK(ncclPutSignal(mem, 1, 99, 0, window, 0, 0, 0, 0, comm, NULL) == ARGUMENT);
     CHECK(ncclPutSignal(mem, 1, 2, 2, window, 0, 0, 0, 0, comm, NULL) == ARGUMENT);
     CHECK(ncclPutSignal(mem, 1, 2, 0, window, 0, 16, 0, 0, comm, NULL) == ARGUMENT);
-    CHECK(strstr(ncclGetLastError(NULL), "signal 16"));
+    CHECK(strstr(ncclGetLastError(NULL), "signal is 16"));
     CHECK(ncclPutSignal(mem, 1, 2, 0, window, 0, 0, 4, 0, comm, NULL) == ARGUMENT);
     CHECK(ncclPutSignal(mem, 1, 2, 0, window, 0, 0, 0, 1, comm, NULL) == ARGUMENT);
     CHECK(strstr(ncclGetLastError(NULL), "flags"));
