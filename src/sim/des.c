@@ -785,10 +785,42 @@ static tutti_status des_loop(struct des *s, struct tt_des_result *out, char *why
     return des_finish(s, out);
 }
 
-static bool is_way(const struct tt_des_way *w)
+static tutti_status check_costs(const struct tt_des_conf *c)
 {
-    return w->send_ns >= 0 && w->receive_ns >= 0 && w->send_byte_ns >= 0 &&
-           w->receive_byte_ns >= 0 && w->single_ns >= 0 && w->single_byte_ns >= 0;
+    const struct tt_des_way *far = &c->way, *near = c->near ? c->near : far;
+    const struct {
+        const char *name;
+        double ns;
+    } costs[] = {
+        { "reduce_byte_ns", c->reduce_byte_ns },
+        { "copy_byte_ns", c->copy_byte_ns },
+        { "came_reduce_byte_ns", c->came_reduce_byte_ns },
+        { "came_copy_byte_ns", c->came_copy_byte_ns },
+        { "jitter_ns", c->jitter_ns },
+        { "skew_ns", c->skew_ns },
+        { "plan_ns", c->plan_ns },
+        { "step_ns", c->step_ns },
+        { "wake_ns", c->wake_ns },
+        { "idle_ns", c->idle_ns },
+        { "way.send_ns", far->send_ns },
+        { "way.receive_ns", far->receive_ns },
+        { "way.send_byte_ns", far->send_byte_ns },
+        { "way.receive_byte_ns", far->receive_byte_ns },
+        { "way.single_ns", far->single_ns },
+        { "way.single_byte_ns", far->single_byte_ns },
+        { "near.send_ns", near->send_ns },
+        { "near.receive_ns", near->receive_ns },
+        { "near.send_byte_ns", near->send_byte_ns },
+        { "near.receive_byte_ns", near->receive_byte_ns },
+        { "near.single_ns", near->single_ns },
+        { "near.single_byte_ns", near->single_byte_ns },
+    };
+
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
+        if (!(costs[i].ns >= 0))        /* not a number, too */
+            return tt_fail(TUTTI_ERR_INVALID, "invalid cost: %s is %g: must be at least 0",
+                           costs[i].name, costs[i].ns);
+    return TUTTI_OK;
 }
 
 static tutti_status check_des_conf(const struct tt_des_conf *c)
@@ -807,18 +839,14 @@ static tutti_status check_des_conf(const struct tt_des_conf *c)
                        "invalid segment size %llu: must be a power of two, at least 8 and the "
                        "eager limit (%llu)",
                        (unsigned long long)seg, (unsigned long long)c->eager_bytes);
-    if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX || c->depth < 1 ||
-        c->depth > TT_EXEC_DEPTH_MAX || (c->depth & (c->depth - 1)))
+    if (c->streams < 1 || c->streams > TT_EXEC_STREAMS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "invalid number of streams %u: must be 1 to %u",
+                       c->streams, TT_EXEC_STREAMS_MAX);
+    if (c->depth < 1 || c->depth > TT_EXEC_DEPTH_MAX || (c->depth & (c->depth - 1)))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid streams: %u of depth %u (must be 1 to %u; the depth must be a "
-                       "power of two up to %u)",
-                       c->streams, c->depth, TT_EXEC_STREAMS_MAX, TT_EXEC_DEPTH_MAX);
-    if (!(c->reduce_byte_ns >= 0 && c->copy_byte_ns >= 0 && c->came_reduce_byte_ns >= 0 &&
-          c->came_copy_byte_ns >= 0 && c->jitter_ns >= 0 && c->skew_ns >= 0 && c->plan_ns >= 0 &&
-          c->step_ns >= 0 && c->wake_ns >= 0 && c->idle_ns >= 0 && is_way(&c->way) &&
-          (!c->near || is_way(c->near))))
-        return tt_fail(TUTTI_ERR_INVALID, "invalid cost: negative or not a number");
-    return TUTTI_OK;
+                       "invalid depth %u of a stream: must be a power of two up to %u", c->depth,
+                       TT_EXEC_DEPTH_MAX);
+    return check_costs(c);
 }
 
 /* Creates the calls of all ranks, and their executors. */

@@ -192,12 +192,39 @@ static void flight_step(struct lanes *s, uint32_t f)
     }
 }
 
-static bool case_is_valid(const struct tt_lanes_case *c)
+static tutti_status check_case(const struct tt_lanes_case *c)
 {
-    return c->senders >= 1 && c->senders <= TT_LANES_SENDERS_MAX && c->ways >= 1 &&
-           c->ways <= TT_LANES_WAYS_MAX && c->slow_ways <= c->ways && c->nic_bytes_per_s > 0 &&
-           c->way_bytes_per_s > 0 && c->slow_share > 0 && c->messages >= 1 && c->depth >= 1 &&
-           c->message_bytes >= 1 && c->limits.lanes >= 1 && c->limits.lanes <= TT_DQPLB_LANES_MAX;
+    const struct {
+        const char *name;
+        uint64_t value, min, max;
+    } counts[] = {
+        { "senders", c->senders, 1, TT_LANES_SENDERS_MAX },
+        { "ways", c->ways, 1, TT_LANES_WAYS_MAX },
+        { "slow_ways", c->slow_ways, 0, c->ways },
+        { "messages", c->messages, 1, UINT32_MAX },
+        { "depth", c->depth, 1, UINT32_MAX },
+        { "message_bytes", c->message_bytes, 1, UINT64_MAX },
+        { "limits.lanes", c->limits.lanes, 1, TT_DQPLB_LANES_MAX },
+    };
+    const struct {
+        const char *name;
+        double value;
+    } rates[] = {
+        { "nic_bytes_per_s", c->nic_bytes_per_s },
+        { "way_bytes_per_s", c->way_bytes_per_s },
+        { "slow_share", c->slow_share },
+    };
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value < counts[i].min || counts[i].value > counts[i].max)
+            return tt_fail(TUTTI_ERR_INVALID, "lanes: %s is %llu: must be %llu to %llu",
+                           counts[i].name, (unsigned long long)counts[i].value,
+                           (unsigned long long)counts[i].min, (unsigned long long)counts[i].max);
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        if (!(rates[i].value > 0))
+            return tt_fail(TUTTI_ERR_INVALID, "lanes: %s is %g: must be above 0", rates[i].name,
+                           rates[i].value);
+    return TUTTI_OK;
 }
 
 /* Removes the limits: as many segments may be outstanding as are ever posted at once. */
@@ -255,13 +282,8 @@ bool tt_lanes_run(const struct tt_lanes_case *c, struct tt_lanes_result *out)
     struct tt_queue_item item;
     uint64_t delivered = 0, delivered_ps = 0;
 
-    if (!case_is_valid(c)) {
-        tt_fail(TUTTI_ERR_INVALID,
-                "lanes: invalid case: must be 1 to %u senders, %u paths and %u lanes, with rates, "
-                "messages and sizes above 0",
-                TT_LANES_SENDERS_MAX, TT_LANES_WAYS_MAX, TT_DQPLB_LANES_MAX);
+    if (check_case(c))
         return false;
-    }
     if (c->how == TT_LANES_STATIC)
         s.limits = (struct tt_dqplb_limits){
             .lanes = c->limits.lanes, .outstanding = 1, .window = 1, .segment_bytes = 1

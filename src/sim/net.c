@@ -147,9 +147,9 @@ static tutti_status slow_uplink(struct tt_net *net, const struct tt_fault *f)
                        "or not used",
                        tt_distance_name((enum tt_distance)f->index));
     if (f->where >= tt_layout_groups(net->layout, (enum tt_distance)f->index))
-        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: uplink of %s %u (must be below %u)",
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: uplink of %s %u: must be 0 to %u",
                        tt_distance_name((enum tt_distance)f->index), f->where,
-                       tt_layout_groups(net->layout, (enum tt_distance)f->index));
+                       tt_layout_groups(net->layout, (enum tt_distance)f->index) - 1);
     for (int way = 0; way < 2; way++)
         if (!tt_fault_slow(&net->server[net->up_from[d][way] + f->where].slow, f->factor))
             return too_much(f);
@@ -163,8 +163,8 @@ static tutti_status slow_rank(const struct tt_net *net, const struct tt_fault *f
     float slow = 1;
 
     if (f->where >= net->layout->nranks)
-        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: rank %u (must be below %u)", f->where,
-                       net->layout->nranks);
+        return tt_fail(TUTTI_ERR_INVALID, "invalid fault: rank %u: must be 0 to %u", f->where,
+                       net->layout->nranks - 1);
     for (uint32_t k = 0; f->kind == TT_FAULT_SLOW_RANK && k <= i; k++)
         if (faults[k].kind == f->kind && faults[k].where == f->where &&
             !tt_fault_slow(&slow, faults[k].factor))

@@ -257,23 +257,28 @@ static tutti_status check_burst(const struct tt_putsignal_conf *c)
 
     if (!tt_layout_is_even(c->net->layout, &ignored))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "putsignal: hosts must have equal numbers of consecutive ranks");
+                       "putsignal: uneven layout: each host must have the same number of "
+                       "consecutive ranks");
     if (c->senders < 1 || c->senders > nranks)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "putsignal: invalid number of senders: %u sender%s with %u rank%s",
-                       c->senders, TT_PLURAL(c->senders), nranks, TT_PLURAL(nranks));
+                       "putsignal: senders is %u: must be 1 to %u (the number of ranks)",
+                       c->senders, nranks);
     if (c->transfers < 1 || c->transfers > TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "putsignal: %u transfers of each of %u senders: the total must be 1 to %u",
-                       c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2);
+                       "putsignal: transfers is %u: with %u senders, it must be 1 to %u",
+                       c->transfers, c->senders, TT_PUTSIGNAL_MESSAGES_MAX / 2 / c->senders);
     if (c->group && c->transfers % c->group)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "putsignal: %u transfers are not a multiple of groups of %u", c->transfers,
+                       "putsignal: transfers is %u: must be a multiple of group, %u", c->transfers,
                        c->group);
-    if (c->header_bytes < 1 || c->bytes > UINT64_MAX / 2 || !(c->op_ns >= 0))
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "putsignal: invalid puts: %llu bytes after %llu header bytes, %g ns each",
-                       (unsigned long long)c->bytes, (unsigned long long)c->header_bytes, c->op_ns);
+    if (c->header_bytes < 1)
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: header_bytes is %llu: must be at least 1",
+                       (unsigned long long)c->header_bytes);
+    if (c->bytes > UINT64_MAX / 2)
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: bytes is %llu: the maximum is %llu",
+                       (unsigned long long)c->bytes, (unsigned long long)(UINT64_MAX / 2));
+    if (!(c->op_ns >= 0))
+        return tt_fail(TUTTI_ERR_INVALID, "putsignal: op_ns is %g: must be at least 0", c->op_ns);
     return TUTTI_OK;
 }
 
@@ -323,8 +328,9 @@ tutti_status tt_putsignal_run(const struct tt_putsignal_conf *conf, struct tt_pu
                      conf->transfers, conf->senders);
     for (uint32_t s = 0; s < conf->senders && !st; s++)
         if (!find_peers(conf->net->layout, s, &b.sender[s]))
-            st = tt_fail(TUTTI_ERR_INVALID, "putsignal: all %u ranks are on one host",
-                         conf->net->layout->nranks);
+            st =
+                tt_fail(TUTTI_ERR_INVALID, "putsignal: too few hosts: all %u ranks are on one host",
+                        conf->net->layout->nranks);
     if (!st) {
         burst_run(&b);
         *out = burst_result(&b);
