@@ -100,11 +100,14 @@ tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
     tutti_gpu_op *ops;
     tutti_status st;
 
-    if (!gpu || !send_counts || !recv_counts || !elem)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_alltoallv: %s",
-                       !gpu   ? "gpu is NULL"
-                       : elem ? "a counts array is NULL"
-                              : "unknown type");
+    if (!gpu || !send_counts || !recv_counts)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_alltoallv: %s is NULL",
+                       !gpu           ? "gpu"
+                       : !send_counts ? "send_counts"
+                                      : "recv_counts");
+    if (!elem)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_alltoallv: type is %d: must be 0 to %d",
+                       (int)type, TUTTI_DTYPE_COUNT - 1);
     nranks = (size_t)tutti_comm_size(gpu->comm);
     ops = calloc(2 * nranks, sizeof *ops);
     if (!ops)

@@ -22,7 +22,7 @@ tutti_status tt_gpu_capture_stream(struct tt_gpu_unit *u, const struct tt_cuda *
     if (cu->has_graphs)
         error = cu->capture_info(stream, &status, &id, &graph, NULL, NULL, NULL);
     if (error)
-        return tt_cuda_fail(cu, error, "gpu: the stream %p cannot be used", (void *)stream);
+        return tt_cuda_fail(cu, error, "gpu: cannot use the stream %p", (void *)stream);
     if (status == TT_CUDA_CAPTURE_NONE)
         id = 0;
     if (u->nstreams && u->capture != id)

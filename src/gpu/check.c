@@ -61,10 +61,10 @@ static tutti_status check_values(const tutti_gpu_op *op)
     const size_t elem = tutti_dtype_bytes(op->type);
 
     if (!elem)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: type is %d: must be from 0 to %d", call,
-                       (int)op->type, TUTTI_DTYPE_COUNT - 1);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: type is %d: must be 0 to %d", call, (int)op->type,
+                       TUTTI_DTYPE_COUNT - 1);
     if (reduces(op->kind) && (unsigned)op->op >= TUTTI_REDOP_COUNT)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op is %d: must be from 0 to %d", call, (int)op->op,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op is %d: must be 0 to %d", call, (int)op->op,
                        TUTTI_REDOP_COUNT - 1);
     if (reduces(op->kind) && op->type >= TUTTI_F16 && op->op >= TUTTI_BAND && op->op <= TUTTI_BXOR)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is not defined for %s", call,
@@ -78,7 +78,7 @@ static tutti_status check_values(const tutti_gpu_op *op)
         return tt_fail(TUTTI_ERR_INVALID, "%s: scale is 0: must not be 0 if op is premul_sum",
                        call);
     if (has_root(op->kind) && (op->root < 0 || op->root >= nranks))
-        return tt_fail(TUTTI_ERR_INVALID, "%s: %s %d is out of range 0 to %d", call,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %d: must be 0 to %d", call,
                        op->kind >= TUTTI_GPU_SEND ? "peer" : "root", op->root, nranks - 1);
     if (op->count > SIZE_MAX / elem / (size_t)nranks)
         return tt_fail(TUTTI_ERR_INVALID,
@@ -87,7 +87,7 @@ static tutti_status check_values(const tutti_gpu_op *op)
     if (op->tag == TT_GPU_VERDICT_TAG)
         return tt_fail(TUTTI_ERR_INVALID, "%s: tag %u is reserved", call, op->tag);
     if (op->algo && strlen(op->algo) >= TT_GPU_ALGO_BYTES)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown algorithm %.80s...", call, op->algo);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: unknown algorithm \"%.80s...\"", call, op->algo);
     return TUTTI_OK;
 }
 
@@ -111,7 +111,7 @@ static tutti_status check_signal(const tutti_gpu_op *op)
     if (op->kind < TUTTI_GPU_PUT_SIGNAL)
         return TUTTI_OK;
     if (op->signal >= TUTTI_GPU_SIGNALS)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: signal %u is not in 0 to %u", call, op->signal,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: signal is %u: must be 0 to %u", call, op->signal,
                        TUTTI_GPU_SIGNALS - 1);
     if (!has_windows(op->gpu))
         return tt_fail(TUTTI_ERR_INVALID,
@@ -122,11 +122,10 @@ static tutti_status check_signal(const tutti_gpu_op *op)
     if (!w)
         return bytes ? tt_fail(TUTTI_ERR_INVALID, "%s: window is NULL", call) : TUTTI_OK;
     if (w->gpu != op->gpu)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the window is of another tutti_gpu", call);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the window belongs to another tutti_gpu", call);
     if (op->offset > w->bytes[op->root] || bytes > w->bytes[op->root] - op->offset)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: %zu bytes at offset %zu are outside the window of rank %d, which has "
-                       "%zu bytes",
+                       "%s: %zu bytes at offset %zu are outside the window of rank %d (%zu bytes)",
                        call, bytes, op->offset, op->root, (size_t)w->bytes[op->root]);
     return TUTTI_OK;
 }
@@ -222,7 +221,7 @@ static tutti_status check_stream(const tutti_gpu_op *op)
 
     error = cu->stream_capturing(op->stream, &capture);
     if (error)
-        return tt_cuda_fail(cu, error, "%s: the stream %p cannot be used", call, op->stream);
+        return tt_cuda_fail(cu, error, "%s: cannot use the stream %p", call, op->stream);
     if (capture == TT_CUDA_CAPTURE_ACTIVE && !cu->has_graphs)
         return tt_fail(TUTTI_ERR_UNSUPPORTED,
                        "%s: the stream %p is being captured, but the CUDA driver is too old for "
@@ -230,19 +229,19 @@ static tutti_status check_stream(const tutti_gpu_op *op)
                        call, op->stream);
     if (capture == TT_CUDA_CAPTURE_ACTIVE && op->request)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: the stream %p is being captured, and operations of a CUDA graph have "
-                       "no request",
+                       "%s: the stream %p is being captured: operations of a CUDA graph have no "
+                       "request (set request to NULL)",
                        call, op->stream);
     if (capture != TT_CUDA_CAPTURE_NONE && capture != TT_CUDA_CAPTURE_ACTIVE)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: the stream %p is in a capture that was invalidated",
+        return tt_fail(TUTTI_ERR_INVALID, "%s: the stream %p belongs to an invalidated capture",
                        call, op->stream);
     error = cu->stream_context(op->stream, &context);
     if (error)
-        return tt_cuda_fail(cu, error, "%s: the stream %p cannot be used", call, op->stream);
+        return tt_cuda_fail(cu, error, "%s: cannot use the stream %p", call, op->stream);
     if (context != op->gpu->context)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: the stream %p is of another device or context than the communicator's "
-                       "device %d",
+                       "%s: the stream %p belongs to another device or context than the "
+                       "communicator (device %d)",
                        call, op->stream, op->gpu->device);
     return TUTTI_OK;
 }

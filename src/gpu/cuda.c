@@ -112,7 +112,7 @@ static void find_devices(void)
         error = table.device_count(&count);
     if (error) {
         table.error_string(error, &text);
-        snprintf(why, sizeof why, "the CUDA driver does not start: %s (error %d)",
+        snprintf(why, sizeof why, "cannot initialize the CUDA driver: %s (error %d)",
                  text ? text : "unknown error", error);
     } else if (!count) {
         snprintf(why, sizeof why, "the CUDA driver has no device (see CUDA_VISIBLE_DEVICES)");

@@ -36,11 +36,10 @@ static tutti_status take_conf(tutti_gpu_conf *mine, const tutti_gpu_conf *conf)
     if (!mine->chunks)
         mine->chunks = CHUNKS_DEFAULT;
     if (mine->chunk_bytes < CHUNK_BYTES_MIN || mine->chunk_bytes > CHUNK_BYTES_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunk_bytes is %llu: must be from %u to %u",
-                       call, (unsigned long long)mine->chunk_bytes, CHUNK_BYTES_MIN,
-                       CHUNK_BYTES_MAX);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunk_bytes is %llu: must be %u to %u", call,
+                       (unsigned long long)mine->chunk_bytes, CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
     if (mine->chunks < 1 || mine->chunks > (int32_t)TT_GPU_CHUNKS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunks is %d: must be from 1 to %u", call,
+        return tt_fail(TUTTI_ERR_INVALID, "%s: conf.chunks is %d: must be 1 to %u", call,
                        (int)mine->chunks, TT_GPU_CHUNKS_MAX);
     return TUTTI_OK;
 }
@@ -57,9 +56,9 @@ static tutti_status choose_device(tutti_gpu *gpu)
     gpu->device = gpu->conf.has_device ? gpu->conf.device : device;
     if (!error && (gpu->device < 0 || gpu->device >= count))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_gpu_create: conf.device is %d: must be less than the number of "
-                       "devices, %d",
-                       gpu->device, count);
+                       "tutti_gpu_create: conf.device is %d: must be 0 to %d (there %s %d "
+                       "device%s)",
+                       gpu->device, count - 1, count == 1 ? "is" : "are", count, TT_PLURAL(count));
     if (!error)
         error = gpu->cu->device_get(&device, gpu->device);
     if (!error)
@@ -82,10 +81,10 @@ static tutti_status try_flags(tutti_gpu *gpu)
     if (!error)
         error = gpu->cu->stream_synchronize(gpu->in);
     if (error || !tt_gpu_flags_started(gpu->flags, 0, sequence)) {
-        tt_cuda_fail(gpu->cu, error, "tutti_gpu_create: wait for a value in memory");
+        tt_cuda_fail(gpu->cu, error, "tutti_gpu_create: cannot wait for a value in memory");
         return tt_fail(TUTTI_ERR_UNSUPPORTED,
-                       "tutti_gpu_create: the driver of device %d has no "
-                       "stream memory operations (CUDA 12 or newer has them)",
+                       "tutti_gpu_create: the driver of device %d has no stream memory operations "
+                       "(CUDA 12 or newer is needed)",
                        gpu->device);
     }
     gpu->added = gpu->ended = sequence;

@@ -52,7 +52,7 @@ static tutti_status add_stream(struct tt_gpu_unit *u, const struct tt_cuda *cu, 
         return st;
     if (u->nstreams == TT_GPU_STREAMS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_gpu_group: more than %u streams for one communicator",
+                       "tutti_gpu_group: too many streams for one communicator: the maximum is %u",
                        TT_GPU_STREAMS_MAX);
     u->streams[u->nstreams++] = stream;
     return TUTTI_OK;
@@ -232,8 +232,11 @@ tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n)
 
     if (!n)
         return TUTTI_OK;
-    if (!ops || !tt_array_can_be(ops, n, sizeof *ops))
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_group: ops is %s", ops ? "too long" : "NULL");
+    if (!ops)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_group: ops is NULL");
+    if (!tt_array_can_be(ops, n, sizeof *ops))
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_gpu_group: %zu operations do not fit in the address space", n);
     mine = calloc(n, sizeof *mine);
     if (!mine)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_group: out of memory");

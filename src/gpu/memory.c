@@ -78,7 +78,8 @@ tutti_status tutti_gpu_mem_alloc(size_t bytes, void **out)
         leave_device(&c);
     }
     if (error)
-        return tt_cuda_fail(c.cu, error, "tutti_gpu_mem_alloc: %zu bytes of device %d", bytes,
+        return tt_cuda_fail(c.cu, error,
+                            "tutti_gpu_mem_alloc: cannot allocate %zu bytes on device %d", bytes,
                             c.device);
     *out = (void *)(uintptr_t)mem;
     return TUTTI_OK;

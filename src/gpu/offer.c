@@ -91,9 +91,10 @@ static tutti_status take_card(struct tt_gpu_offer *o, int64_t timeout_ms)
     if (!error)
         error = cu->event_record(o->copied, op->gpu->out);
     o->state = TT_GPU_OFFER_COPY;
-    return error
-               ? tt_cuda_fail(cu, error, "gpu: copy between devices, to device %d", op->gpu->device)
-               : TUTTI_OK;
+    return error ? tt_cuda_fail(cu, error,
+                                "gpu: cannot copy from another device to device %d",
+                                op->gpu->device)
+                 : TUTTI_OK;
 }
 
 static tutti_status step_copy(struct tt_gpu_offer *o, int64_t timeout_ms, bool *moved)
@@ -105,7 +106,7 @@ static tutti_status step_copy(struct tt_gpu_offer *o, int64_t timeout_ms, bool *
         return TUTTI_OK;
     *moved = true;
     if (error)
-        return tt_cuda_fail(cu, error, "gpu: copy between devices, to device %d",
+        return tt_cuda_fail(cu, error, "gpu: cannot copy from another device to device %d",
                             o->op->gpu->device);
     return conclude(o, COPIED, timeout_ms);
 }

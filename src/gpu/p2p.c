@@ -110,7 +110,7 @@ static tutti_status copy_piece(const struct exchange *x, struct piece *p, bool t
     if (!error)
         error = cu->event_record(p->copied, stream);
     p->copying = !error;
-    return error ? tt_cuda_fail(cu, error, "gpu: copy of a message %s device %d",
+    return error ? tt_cuda_fail(cu, error, "gpu: cannot copy a message %s device %d",
                                 to_device ? "to" : "from", x->gpu->device)
                  : TUTTI_OK;
 }
@@ -130,7 +130,7 @@ static tutti_status piece_copied(const struct exchange *x, struct piece *p, bool
 
     *done = !error;
     if (error && error != TT_CUDA_NOT_READY)
-        return tt_cuda_fail(x->gpu->cu, error, "gpu: copy of a message");
+        return tt_cuda_fail(x->gpu->cu, error, "gpu: cannot copy a message");
     p->copying = !*done;
     return TUTTI_OK;
 }

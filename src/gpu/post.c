@@ -40,5 +40,5 @@ tutti_status tt_gpu_post(const tutti_gpu_op *op, const void *src, void *dst, siz
     case TUTTI_GPU_KIND_COUNT:
         break;
     }
-    return tt_fail(TUTTI_ERR_INVALID, "gpu: there is no operation %d", (int)op->kind);
+    return tt_fail(TUTTI_ERR_INVALID, "gpu: unknown operation %d", (int)op->kind);
 }

@@ -133,9 +133,10 @@ static tutti_status start_copies(const struct pull *p, bool *opened)
     }
     if (!error)
         error = cu->event_record(p->gpu->out_done[0], p->gpu->out);
-    return error
-               ? tt_cuda_fail(cu, error, "gpu: copy between devices, to device %d", p->gpu->device)
-               : TUTTI_OK;
+    return error ? tt_cuda_fail(cu, error,
+                                "gpu: cannot copy from another device to device %d",
+                                p->gpu->device)
+                 : TUTTI_OK;
 }
 
 /* Copies, and waits until all ranks have done so. */
@@ -152,7 +153,9 @@ static tutti_status copy_all(const struct pull *p, bool *done)
         return st;
     error = cu->event_synchronize(p->gpu->out_done[0]);
     if (error)
-        return tt_cuda_fail(cu, error, "gpu: copy between devices, to device %d", p->gpu->device);
+        return tt_cuda_fail(cu, error,
+                            "gpu: cannot copy from another device to device %d",
+                            p->gpu->device);
     failed = !opened;
     call = call_of(p);
     st = tutti_allreduce(&failed, &any, 1, TUTTI_U64, TUTTI_MAX, p->gpu->comm, &call);

@@ -251,7 +251,7 @@ static tutti_status copy_piece(const tutti_gpu *gpu, const tutti_gpu_op *op, siz
                               piece->bytes, gpu->in);
     if (!error)
         error = gpu->cu->event_record(gpu->in_done[0], gpu->in);
-    return error ? tt_cuda_fail(gpu->cu, error, "tutti_gpu_put_signal: copy from device %d",
+    return error ? tt_cuda_fail(gpu->cu, error, "tutti_gpu_put_signal: cannot copy from device %d",
                                 gpu->device)
                  : TUTTI_OK;
 }
@@ -309,7 +309,7 @@ tutti_status tt_gpu_rma_put(tutti_gpu *gpu, const tutti_gpu_op *op, uint32_t id,
 
         more = !piece->is_last;
         if (error)
-            st = tt_cuda_fail(gpu->cu, error, "tutti_gpu_put_signal: copy from device %d",
+            st = tt_cuda_fail(gpu->cu, error, "tutti_gpu_put_signal: cannot copy from device %d",
                               gpu->device);
         if (!st && more)
             st = copy_next(r, &p, 1 - i);

@@ -71,7 +71,8 @@ tutti_status tt_gpu_scalar_read(tutti_gpu *gpu, tutti_gpu_op *op)
         error = gpu->cu->stream_synchronize(gpu->in);
     if (error) {
         tutti_comm_abort(gpu->comm);        /* other ranks must not wait */
-        return tt_cuda_fail(gpu->cu, error, "gpu: copy of the factor of premul_sum from device %d",
+        return tt_cuda_fail(gpu->cu, error,
+                            "gpu: cannot copy the factor of premul_sum from device %d",
                             gpu->device);
     }
     set_scale(op, pinned);

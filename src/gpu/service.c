@@ -55,7 +55,7 @@ static tutti_status copy_piece(struct tt_gpu_rma *r, uint32_t rank, const struct
             error = cu->stream_synchronize(r->stream);
     }
     pthread_mutex_unlock(&r->lock);
-    return error ? tt_cuda_fail(cu, error, "gpu: copy of a put of rank %u to device %d", rank,
+    return error ? tt_cuda_fail(cu, error, "gpu: cannot copy a put of rank %u to device %d", rank,
                                 r->gpu->device)
                  : st;
 }

@@ -145,7 +145,7 @@ static tutti_status copy_blocks(const struct staged *s, const struct chunk *c, b
     }
     if (!error)
         error = cu->event_record(done, stream);
-    return error ? tt_cuda_fail(cu, error, "gpu: copy of a chunk %s device %d",
+    return error ? tt_cuda_fail(cu, error, "gpu: cannot copy a chunk %s device %d",
                                 to_device ? "to" : "from", s->gpu->device)
                  : TUTTI_OK;
 }
@@ -167,7 +167,7 @@ static tutti_status copy_done(const struct staged *s, tt_cuda_event event, bool 
 
     *done = !error;
     if (error && error != TT_CUDA_NOT_READY)
-        return tt_cuda_fail(s->gpu->cu, error, "gpu: copy of a chunk");
+        return tt_cuda_fail(s->gpu->cu, error, "gpu: cannot copy a chunk");
     return TUTTI_OK;
 }
 

@@ -103,7 +103,8 @@ static tutti_status add_all(struct tt_gpu_unit **unit, tutti_gpu **gpu, size_t n
         error = add_to_streams(gpu[i], unit[i], end);
         tt_gpu_leave(gpu[i]);
         if (error)
-            return tt_cuda_fail(gpu[i]->cu, error, "gpu: a stream of device %d accepts no work",
+            return tt_cuda_fail(gpu[i]->cu, error,
+                                "gpu: cannot enqueue work on a stream of device %d",
                                 gpu[i]->device);
     }
     return TUTTI_OK;

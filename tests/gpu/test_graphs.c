@@ -538,7 +538,7 @@ static void a_broken_capture_is_named(void **state)
     w.cu->context_pop(&(tt_cuda_context){ 0 });
     assert_status(tutti_gpu_allreduce(mem, mem, 64, TUTTI_U8, TUTTI_SUM, w.gpu[0], w.stream[0]),
                   TUTTI_ERR_INVALID);
-    assert_says("a capture that was invalidated");
+    assert_says("an invalidated capture");
     assert_int_not_equal(capture_end_error(&w, 0, &graph), 0);
     assert_ok(tutti_gpu_allreduce(mem, mem, 64, TUTTI_U8, TUTTI_SUM, w.gpu[0], w.stream[0]));
     assert_all(&w, 0, mem, 64, 1);

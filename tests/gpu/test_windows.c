@@ -246,7 +246,7 @@ static void bad_arguments_are_refused(void **state)
 #define PUT(count, peer, win, offset, signal)                                                      \
     tutti_gpu_put_signal(src, count, TUTTI_U8, peer, win, offset, signal, w.gpu[0], w.stream[0])
     assert_status(PUT(33, 1, ws.window[0], 0, 0), TUTTI_ERR_INVALID);
-    assert_says("window of rank 1, which has 32 bytes");
+    assert_says("window of rank 1 (32 bytes)");
     assert_status(PUT(1, 1, ws.window[0], 32, 0), TUTTI_ERR_INVALID);
     assert_status(PUT(1, 1, ws.window[0], SIZE_MAX, 0), TUTTI_ERR_INVALID);
     assert_status(PUT(1, 2, ws.window[0], 0, 0), TUTTI_ERR_INVALID);
@@ -254,7 +254,7 @@ static void bad_arguments_are_refused(void **state)
     assert_status(PUT(1, 1, ws.window[0], 0, TUTTI_GPU_SIGNALS), TUTTI_ERR_INVALID);
     assert_says("signal 64");
     assert_status(PUT(1, 1, ws.window[1], 0, 0), TUTTI_ERR_INVALID);
-    assert_says("of another tutti_gpu");
+    assert_says("belongs to another tutti_gpu");
     assert_status(PUT(1, 1, NULL, 0, 0), TUTTI_ERR_INVALID);
     assert_says("window is NULL");
 #undef PUT
