@@ -105,9 +105,9 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
                        name, op->count, op->src, op->dst);
     if ((unsigned)op->mode > TUTTI_PARTIAL)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: op.mode is %d (%s): must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "
+                       "%s: op.mode of %s is %d: must be TUTTI_ABORT (%d), TUTTI_RETRY (%d) or "
                        "TUTTI_PARTIAL (%d)",
-                       name, (int)op->mode, tt_collective_name(op->coll), TUTTI_ABORT, TUTTI_RETRY,
+                       name, tt_collective_name(op->coll), (int)op->mode, TUTTI_ABORT, TUTTI_RETRY,
                        TUTTI_PARTIAL);
     st = tt_options_flag(name, "op.withholds", op->withholds);
     if (!st)
@@ -118,7 +118,7 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
         return st;
     if (tag >= run->ntags)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: tag %u is out of range 0 to %u (tutti_run_conf.tags is %u)", name, tag,
+                       "%s: tag is %u: must be 0 to %u (tutti_run_conf.tags is %u)", name, tag,
                        run->ntags - 1, run->ntags);
     if (op->tentative && !tt_deferred_fits(op))
         return tt_fail(TUTTI_ERR_INVALID,

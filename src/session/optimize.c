@@ -241,12 +241,13 @@ static tutti_status optimize_check(tutti_run *run, const tutti_ring *ring, const
     if (ring->size != sizeof *ring)
         return tt_fail(TUTTI_ERR_INVALID, "%s: ring.size is %zu: must be sizeof(tutti_ring), %zu",
                        name, ring->size, sizeof *ring);
-    if (ring->gain_percent > 99 ||
-        (ring->burst_ms && (ring->burst_ms < BURST_MS_MIN || ring->burst_ms > BURST_MS_MAX)))
+    if (ring->gain_percent > 99)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: ring.gain_percent is %u: must be 0 to 99", name,
+                       ring->gain_percent);
+    if (ring->burst_ms && (ring->burst_ms < BURST_MS_MIN || ring->burst_ms > BURST_MS_MAX))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: ring.gain_percent is %u and ring.burst_ms is %u: must be 0 to 99, "
-                       "and %u to %u",
-                       name, ring->gain_percent, ring->burst_ms, BURST_MS_MIN, BURST_MS_MAX);
+                       "%s: ring.burst_ms is %u: must be 0 (the default) or %u to %u", name,
+                       ring->burst_ms, BURST_MS_MIN, BURST_MS_MAX);
     if (ring->background != 0 && ring->background != 1)
         return tt_options_flag(name, "ring.background", ring->background);
     if (ring->background && out)

@@ -135,15 +135,14 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
                        r->other >= least
                            ? "; a view must satisfy the `least`, `most` and group of each member"
                            : "");
-    return tt_fail(
-        TUTTI_ERR_TIMEOUT,
-        "%s: no newcomer was admitted before this member's deadline (members left: %" PRIu64
-        "; least: %u; waiting newcomers: %" PRIu64 ")%s",
-        name, r->value, least, r->other,
-        r->other > 0 || r->value >= least
-            ? "; the newcomers have not reached all members yet, or the `most` "
-              "or group of a newcomer prevents this view"
-            : "");
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: no newcomer was admitted before this member's deadline (remaining members: "
+                   "%" PRIu64 "; least: %u; waiting newcomers: %" PRIu64 ")%s",
+                   name, r->value, least, r->other,
+                   r->other > 0 || r->value >= least
+                       ? "; the newcomers have not reached all members yet, or the `most` "
+                         "or group of a newcomer prevents this view"
+                       : "");
 }
 
 /* Returns the error of an `optimize` call that all had made. */
@@ -225,8 +224,8 @@ void tt_round_tick(tutti_run *run, uint64_t now_ns)
 
     if (tt_run_should_log_wait(&run->lacking, lacks_members(run), now_ns, &waited_ns))
         tt_log(TT_LOG_WARN,
-               "tutti_run_epoch has waited %llu s for newcomers (epoch %" PRIu64
-               ", members left: %u, least: %u, waiting newcomers: %u)",
+               "tutti_run_epoch has waited %llu s for newcomers (epoch %" PRIu64 ", remaining "
+               "members: %u, least: %u, waiting newcomers: %u)",
                (unsigned long long)(waited_ns / TT_SECOND), run->m.epoch, members_left(run),
                run->m.call.least, run->m.news.newcomers);
 }

@@ -315,7 +315,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     if (!run)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a run");
     if (run->wake_fd < 0 || run->epoll < 0 || !run->seats || !run->scratch || !run->results)
-        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory or descriptors for a run");
+        st = tt_fail(TUTTI_ERR_NOMEM, "out of memory or file descriptors for a run");
     if (!st)
         st = tt_run_take_conf(run, &conf);
     if (!st)

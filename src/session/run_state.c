@@ -81,7 +81,7 @@ tutti_status tt_run_check_call(const tutti_run *run, const void *given, const ch
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", name, run ? argument : "run");
     if (tt_run_is_inherited(run))
         return tt_fail(TUTTI_ERR_FORKED,
-                       "%s: this process is a forked child: runs belong to the parent", name);
+                       "%s: this process is a forked child; the run belongs to its parent", name);
     return TUTTI_OK;
 }
 

@@ -333,11 +333,12 @@ tutti_status tt_run_take_conf(tutti_run *run, const tutti_run_conf *conf)
     uint64_t deadline_ns;
     tutti_status st = TUTTI_OK;
 
-    if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS || lanes < 0 || lanes > 16)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_run_join: conf.tags is %d and conf.lanes is %d: must be 0 to %u "
-                       "and 0 to 16",
-                       conf->tags, conf->lanes, TT_ELASTIC_TAGS);
+    if (conf->tags < 0 || conf->tags > (int)TT_ELASTIC_TAGS)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.tags is %d: must be 0 to %u",
+                       conf->tags, TT_ELASTIC_TAGS);
+    if (lanes < 0 || lanes > 16)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_run_join: conf.lanes is %d: must be 0 to 16",
+                       conf->lanes);
     if (conf->nroles > 1 && conf->tags > TAGS_OF_GROUPS_MAX)
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_run_join: conf.tags is %d: the maximum with replica groups "

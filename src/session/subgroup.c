@@ -151,9 +151,9 @@ tutti_status tt_subgroup_take(const tutti_run *run, struct tt_operation *o)
     if (op->coll == TUTTI_ALLGATHERV || op->coll == TUTTI_GATHERV)
         return map_counts(run, o, nasked);
     return tt_fail(TUTTI_ERR_ABORTED,
-                   "%s: %u of %u members %s left: blocks for lost members cannot be "
-"delivered (call tutti_run_epoch for the next view)",
-                   tt_operation_call(), o->nscope, nasked, o->nscope == 1 ? "is" : "are");
+                   "%s: only %u of %u members remain: blocks for lost members cannot be delivered "
+                   "(call tutti_run_epoch for the next view)",
+                   tt_operation_call(), o->nscope, nasked);
 }
 
 void tt_subgroup_drop(struct tt_operation *o)

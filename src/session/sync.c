@@ -132,22 +132,24 @@ static tutti_status sync_check(const tutti_run *run, const tutti_state *s)
     if (s->size != sizeof *s)
         return tt_fail(TUTTI_ERR_INVALID, "%s: state.size is %zu: must be sizeof(tutti_state), %zu",
                        name, s->size, sizeof *s);
-    if (!s->arrays || s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays must be 1 to %u, not %zu%s", name,
-                       TT_SYNC_ARRAYS_MAX, s->narrays, s->arrays ? "" : " (state.arrays is NULL)");
+    if (s->narrays == 0 || s->narrays > TT_SYNC_ARRAYS_MAX)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.narrays is %zu: must be 1 to %u", name,
+                       s->narrays, TT_SYNC_ARRAYS_MAX);
+    if (!s->arrays)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: state.arrays is NULL", name);
     if (!tt_array_can_be(s->arrays, s->narrays, sizeof *s->arrays))
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: state.arrays: %zu arrays at %p do not fit in the address space", name,
                        s->narrays, (void *)s->arrays);
-    if ((unsigned)s->strategy > TUTTI_SYNC_SEND || (unsigned)s->scope > TUTTI_SYNC_ROLE)
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: state.strategy is %d and state.scope is %d: must be 0 to %d, and 0 "
-                       "to %d",
-                       name, (int)s->strategy, (int)s->scope, TUTTI_SYNC_SEND, TUTTI_SYNC_ROLE);
     if (s->revision >= UINT64_MAX - 1)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: revision %" PRIu64 " exceeds the maximum", name,
-                       s->revision);
-    st = tt_options_flag(name, "state.instead", s->instead);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s: state.revision is %" PRIu64 ": the maximum is %" PRIu64, name,
+                       s->revision, UINT64_MAX - 2);
+    st = tt_options_enum(name, "state.strategy", (int)s->strategy, TUTTI_SYNC_SEND);
+    if (!st)
+        st = tt_options_enum(name, "state.scope", (int)s->scope, TUTTI_SYNC_ROLE);
+    if (!st)
+        st = tt_options_flag(name, "state.instead", s->instead);
     for (size_t i = 0; i < s->narrays && !st; i++)
         st = check_array(&s->arrays[i], i);
     return st ? st : check_places(s);

@@ -361,8 +361,8 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
 
 static tutti_status too_few_are_left(uint64_t n, uint32_t least, const char *name)
 {
-    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s left, but least is %u", name,
-                   n, n == 1 ? " is" : "s are", least);
+    return tt_fail(TUTTI_ERR_PEER_LOST, "%s: only %" PRIu64 " member%s, but least is %u", name, n,
+                   n == 1 ? " remains" : "s remain", least);
 }
 
 /* Returns TUTTI_OK if the coordinator's decision was an epoch, else the error. */

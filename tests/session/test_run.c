@@ -1260,7 +1260,7 @@ static void a_batch_of_which_one_wants_three(struct guest *g)
     if (g->index == 0)
         return;
     CHECK(tutti_run_batch(g->run, ops, 2, 0, 2) == TUTTI_ERR_PEER_LOST &&
-          strstr(tutti_last_error(), "only 2 members are left"));
+          strstr(tutti_last_error(), "only 2 members remain"));
     for (int k = 0; k < 2; k++)
         CHECK(ops[k].status == TUTTI_ERR_PEER_LOST && v[k] == (k ? 15 : 9));
     MUST(tutti_run_shrink(g->run, 2, 0, &view));
@@ -1346,7 +1346,7 @@ static void threads_of_which_one_wants_three(struct guest *g)
     for (uint32_t k = 0; k < TRIERS; k++)
         pthread_join(tries[k].thread, NULL);
     CHECK(tries[0].status == TUTTI_ERR_PEER_LOST &&
-          strstr(tries[0].error, "only 2 members are left"));
+          strstr(tries[0].error, "only 2 members remain"));
     CHECK(tries[0].op.status == TUTTI_ERR_PEER_LOST && tries[0].value == 3);
     for (uint32_t k = 1; k < TRIERS; k++)
         CHECK(tries[k].status == TUTTI_OK && tries[k].op.contributors == 2 &&
@@ -1739,7 +1739,7 @@ static void wrong_calls(struct guest *g)
     CHECK(error_contains("no view was formed") && error_contains("`least` is 3"));
     first_view(g, 2);
     CHECK(tutti_run_shrink(g->run, 3, 0, &view) == TUTTI_ERR_PEER_LOST &&
-          error_contains("only 2 members are left, but least is 3"));
+          error_contains("only 2 members remain, but least is 3"));
     CHECK(tutti_run_view(g->run, &small) == TUTTI_ERR_INVALID && error_contains("out.size is 4"));
     CHECK(tutti_run_poll(g->run, &news) == TUTTI_ERR_INVALID &&
           error_contains("out.size is 5: must be sizeof(tutti_news)"));
@@ -1760,7 +1760,7 @@ static void wrong_calls(struct guest *g)
     op.mode = TUTTI_ABORT;
     op.tag = 4;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
-          error_contains("tag 4 is out of range 0 to 3"));
+          error_contains("tag is 4: must be 0 to 3"));
     op.tag = 0;
     op.type = 99;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
@@ -2341,7 +2341,7 @@ static void one_stays_alone(struct guest *g)
     if (g->index == 0) {
         do
             CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2, 0, 100, &view) == TUTTI_ERR_TIMEOUT);
-        while (!error_contains("members left: 1; least: 2; waiting newcomers: 0"));
+        while (!error_contains("remaining members: 1; least: 2; waiting newcomers: 0"));
         lonely = g->run;
         party_reach(g->party, 1);
     } else {
