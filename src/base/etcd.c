@@ -166,7 +166,7 @@ static tutti_status request_refused(struct tt_etcd *e, const char *method,
     if (http == 200)
         snprintf(e->why, sizeof e->why,
                  "etcd at %s responded to %s with %zu bytes that are not a JSON object (check that "
-                 "it is a server of etcd)",
+                 "it is an etcd server)",
                  e->servers[e->at], method, e->bytes);
     else
         snprintf(e->why, sizeof e->why, "etcd at %s rejected %s: %.*s (HTTP status %ld)",

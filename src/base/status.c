@@ -91,13 +91,14 @@ tutti_status tt_fail_descriptors(const char *what, uint32_t missing)
     unsigned long long n;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-        return tt_fail(
-            TUTTI_ERR_NOMEM,
-            "%s: no file descriptor is available (raise the limit with sysctl fs.file-max)", what);
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "%s: not enough file descriptors (raise the system-wide limit with sysctl "
+                       "fs.file-max)",
+                       what);
     n = limit.rlim_cur;
     return tt_fail(TUTTI_ERR_NOMEM,
-                   "%s: no file descriptor is available: RLIMIT_NOFILE is %llu, and at least %llu "
-                   "are needed (raise it with ulimit -n)",
+                   "%s: not enough file descriptors: RLIMIT_NOFILE is %llu, at least %llu needed "
+                   "(raise it with ulimit -n)",
                    what, n, n + missing);
 }
 

@@ -155,7 +155,7 @@ static const char *id_of_answer(struct json_object *answer, tutti_id *out)
     first = json_object_array_get_idx(kvs, 0);
     value = tt_etcd_bytes(first, "value", &bytes);
     if (!value || strlen(value) != bytes || !tt_id_from_text(out, value))
-        why = "its value is not an address of a rank 0";
+        why = "its value is not the address of a rank 0";
     free(value);
     return why;
 }

@@ -82,7 +82,7 @@ bool tt_host_share_is_first(struct tt_host_share *s)
     if (!taken)
         tt_log(TT_LOG_INFO,
                "start-up: cannot bind an abstract Unix socket (%s): this rank shares nothing with "
-               "the others of its host",
+               "the other ranks of its host",
                strerror(errno));
     s->alone = !taken;
     if (fd >= 0)

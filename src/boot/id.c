@@ -110,7 +110,7 @@ tutti_status tt_id_join_token(char out[TT_TOKEN_BYTES], const char *users,
 
     if (n + 2 * TT_ID_TOKEN_BYTES >= TT_TOKEN_BYTES)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "the token has %zu characters: the maximum with an id is %d", n,
+                       "the token is too long: %zu characters (with an id, the maximum is %d)", n,
                        TT_TOKEN_BYTES - 1 - 2 * TT_ID_TOKEN_BYTES);
     memcpy(out, users, n + 1);
     for (size_t i = 0; i < TT_ID_TOKEN_BYTES; i++, n += 2)

@@ -280,8 +280,9 @@ static tutti_status read_text_setting(char *out, size_t cap, const char *from_co
     const char *text = from_conf ? from_conf : from_env ? from_env : "";
 
     if (strlen(text) >= cap)
-        return tt_fail(TUTTI_ERR_INVALID, "%s has %zu characters: the maximum is %zu", what,
-                       strlen(text), cap - 1);
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "%s is too long: %zu characters (the maximum is %zu)",
+                       what, strlen(text), cap - 1);
     memcpy(out, text, strlen(text) + 1);
     return TUTTI_OK;
 }

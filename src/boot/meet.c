@@ -847,9 +847,8 @@ static tutti_status fail_unreached(const struct meet *m)
             m->launch->rank, where, waited_s, m->samehost.holder);
     if (m->lookup && m->naddresses == 0 && !*m->cannot)
         return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "rank %u: %s is \"%s\": the lookup of the name \"%s\" had no answer within "
-                       "%.1f s (check the name "
-                       "servers, or set an IP address)",
+                       "rank %u: %s is \"%s\": the lookup of the name \"%s\" timed out after %.1f "
+                       "s (check the DNS servers, or set an IP address)",
                        m->launch->rank, rendezvous_source(m), where, m->at.host, waited_s);
     if (*m->cannot)
         return tt_fail(TUTTI_ERR_TIMEOUT,

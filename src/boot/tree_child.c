@@ -701,7 +701,7 @@ static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t
             return false;       /* it connects to the root */
         if (!known) {
             refuse_rank(t, c, TUTTI_ERR_PEER_LOST,
-                        "the first rank of this host was lost before this rank had its place");
+                        "the first rank of this host was lost during the start-up of this rank");
             return true;
         }
         add_claim(old, c);

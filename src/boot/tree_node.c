@@ -474,7 +474,7 @@ static void map_table(struct tt_tree_node *n)
     n->table_bytes = p->table_bytes;
     if (!n->table || !tt_tree_use_table(&n->tree, n->table, n->table_bytes))
         snprintf(n->lost, sizeof n->lost,
-                 "the first rank of this host passed no valid table of address records");
+                 "the first rank of this host passed an invalid table of address records");
 }
 
 /* ---- interface ---- */

@@ -378,13 +378,12 @@ static void explain_scarcity(struct tt_shm *w, uint32_t rank, uint32_t theirs, u
 
     getrlimit(RLIMIT_NOFILE, &limit);
     if (w->links_max < npeers)
-        snprintf(
-            w->why_scarce, sizeof w->why_scarce,
-            "shared memory between %u ranks needs more file descriptors: RLIMIT_NOFILE is %llu, "
-            "and at least %llu are needed (raise it with ulimit -n)",
-            npeers + 1, (unsigned long long)limit.rlim_cur,
-            (unsigned long long)limit.rlim_cur - w->descriptors_free + TT_SHM_RESERVE +
-                TT_SHM_LINK_DESCRIPTORS * (unsigned long long)npeers);
+        snprintf(w->why_scarce, sizeof w->why_scarce,
+                 "not enough file descriptors for shared memory between %u ranks: RLIMIT_NOFILE is "
+                 "%llu, at least %llu needed (raise it with ulimit -n)",
+                 npeers + 1, (unsigned long long)limit.rlim_cur,
+                 (unsigned long long)limit.rlim_cur - w->descriptors_free + TT_SHM_RESERVE +
+                     TT_SHM_LINK_DESCRIPTORS * (unsigned long long)npeers);
     else
         snprintf(w->why_scarce, sizeof w->why_scarce,
                  "rank %u has file descriptors for shared memory with %u of %u ranks", rank, theirs,

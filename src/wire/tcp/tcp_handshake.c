@@ -325,7 +325,7 @@ static void attempt_starved(struct tt_tcp_handshake *g, int err)
     if (now_ns - link->starved_ns > STARVED_NS) {   /* no descriptor will be released */
         tt_fail_descriptors("tcp: cannot connect to a rank", 1);
         greeting_end(g);
-        tt_tcp_link_lose(link, TUTTI_ERR_NOMEM, "no file descriptor is available (RLIMIT_NOFILE)");
+        tt_tcp_link_lose(link, TUTTI_ERR_NOMEM, "not enough file descriptors (RLIMIT_NOFILE)");
         return;
     }
     if (!g->tcp->starved)
@@ -889,8 +889,7 @@ static void tcp_lose_starved(struct tt_tcp *t)
             tt_fail_descriptors("tcp: cannot accept connections of ranks", t->nopening);
         logged = true;
         greeting_end(g);
-        tt_tcp_link_lose(g->link, TUTTI_ERR_NOMEM,
-                         "no file descriptor is available (RLIMIT_NOFILE)");
+        tt_tcp_link_lose(g->link, TUTTI_ERR_NOMEM, "not enough file descriptors (RLIMIT_NOFILE)");
     }
 }
 
