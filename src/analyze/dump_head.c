@@ -82,11 +82,11 @@ static const char *head_wrong(const struct tt_dumps *d, const struct head *h)
     if (h->rank >= TT_DUMPS_RANKS_MAX)
         return "\"rank\" must be a number below 1048576";
     if (d->nranks > 0 && strcmp(d->job, h->job) != 0)
-        return "a dump of another job than the first dump (analyze one job at a time)";
+        return "belongs to another job than the first dump (analyze one job at a time)";
     if (d->nranks > 0 && (d->is_elastic ? 0 : d->nranks) != h->ranks)
-        return "\"ranks\" differs from the first dump";
+        return "\"ranks\" differs from that of the first dump";
     if (d->nranks > 0 && d->ranks[h->rank].has_dump)
-        return "a second dump of this rank (it is not used)";
+        return "duplicate dump of this rank (not used)";
     return NULL;
 }
 

@@ -32,7 +32,7 @@ static const char *members_range(const char *text, size_t bytes, size_t *at, uin
         if (*at < bytes && text[*at] == ':') {
             ++*at;
             if (!members_number(text, bytes, at, &step) || step == 0)
-                return "a step must be a number from 1";
+                return "a step must be at least 1";
         }
     }
     if (last >= ranks)

@@ -351,7 +351,8 @@ static tutti_status take_both_blocks(struct tt_call_check *t, const size_t *send
     c->recv_displs = t->arrays + 3 * n;
     if (c->send_bytes[c->rank] != c->recv_bytes[c->rank])
         return tt_fail(TUTTI_ERR_INVALID,
-                       "tutti_alltoallv: rank %u sends %llu bytes to itself, but receives %llu",
+                       "tutti_alltoallv: rank %u sends %llu bytes to itself, but receives %llu "
+                       "bytes from itself",
                        c->rank, (unsigned long long)c->send_bytes[c->rank],
                        (unsigned long long)c->recv_bytes[c->rank]);
     return TUTTI_OK;

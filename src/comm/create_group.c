@@ -119,10 +119,11 @@ static tutti_status open_offered(const struct group *g, const struct offer *mine
     if (theirs->n != mine->n || theirs->list != mine->list)
         return tt_fail(
             TUTTI_ERR_MISMATCH,
-            "%s: rank %d passed a different list of ranks than rank %d, which listed %u ranks",
-            name, (int)parent->rank, g->ranks[0], theirs->n);
+            "%s: ranks %d and %d passed different lists of ranks (the latter has %u ranks)", name,
+            (int)parent->rank, g->ranks[0], theirs->n);
     if (!theirs->context)
-        return tt_fail(TUTTI_ERR_NOMEM, "too many communicators: no communicator number is free");
+        return tt_fail(TUTTI_ERR_NOMEM,
+                       "too many communicators: all communicator numbers are in use");
     return tt_comm_open(out, parent->world, theirs->context, g->job_ranks, g->n, g->at,
                         parent->timeout_ms, parent->restore);
 }
@@ -180,11 +181,11 @@ static tutti_status check_list(struct group *g)
         const int r = g->ranks[i];
 
         if (r < 0 || (uint32_t)r >= parent->nranks) {
-            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d: the communicator has %u ranks",
-                         name, i, r, parent->nranks);
+            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d: must be 0 to %u", name, i, r,
+                         parent->nranks - 1);
         } else if (listed[r]++) {
-            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d, which is listed twice", name, i,
-                         r);
+            st = tt_fail(TUTTI_ERR_INVALID, "%s: ranks[%u] is %d: this rank is listed twice", name,
+                         i, r);
         } else {
             g->job_ranks[i] = parent->ranks[r];
             if ((uint32_t)r == parent->rank) {

@@ -9,7 +9,7 @@ tutti_status tt_comm_check(const tutti_comm *comm, const char *call)
         return tt_fail(TUTTI_ERR_INVALID, "%s: the communicator is NULL", call);
     if (tt_engine_is_inherited(comm->world->engine))
         return tt_fail(TUTTI_ERR_FORKED,
-                       "%s: this process is a forked child: communicators belong to the parent",
+                       "%s: this process is a forked child; the communicator belongs to its parent",
                        call);
     return TUTTI_OK;
 }
@@ -28,9 +28,8 @@ static tutti_status refuse_second(const tutti_comm *comm, const char *call, cons
 
     return st ? st
               : tt_fail(TUTTI_ERR_INVALID,
-                        "%s: another thread is in %s on this communicator, which only one thread "
-                        "can use at a time "
-                        "(duplicate it with tutti_comm_dup)",
+                        "%s: another thread is in %s on this communicator: only one thread can use "
+                        "it at a time (duplicate it with tutti_comm_dup)",
                         call, other);
 }
 

@@ -50,8 +50,8 @@ static tutti_status prepare_single(struct tt_call_check *t, enum tt_coll_kind ki
         tt_op_would_match_self(t->comm->context, kind, tag))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_INVALID,
-                   "%s: rank %d is the calling rank, which has not started the matching %s with "
-                   "tag %u (start one of the two with a request first, or both in a group)",
+                   "%s: rank %d is the calling rank: it has not started the matching %s with tag "
+                   "%u (start one of the two with a request first, or both in a group)",
                    t->name, (int)t->comm->rank, kind == TT_SEND ? "receive" : "send", tag);
 }
 

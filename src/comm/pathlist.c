@@ -14,8 +14,9 @@ tutti_status tt_path_list_each(const char *variable, const char *list,
         char path[TT_PATH_BYTES];
 
         if (n >= sizeof path)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: a path has %zu bytes: the maximum is %zu",
-                           variable, n, sizeof path - 1);
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: a path is too long: %zu bytes (the maximum is %zu)", variable, n,
+                           sizeof path - 1);
         memcpy(path, list, n);
         path[n] = '\0';
         if (n > 0)

@@ -13,7 +13,8 @@ static tutti_status check_request(const tutti_request *request, const char *call
         return tt_fail(TUTTI_ERR_INVALID, "%s: the request is NULL", call);
     if (tt_op_is_inherited((const struct tt_op *)request))
         return tt_fail(TUTTI_ERR_FORKED,
-                       "%s: this process is a forked child: requests belong to the parent", call);
+                       "%s: this process is a forked child; the request belongs to its parent",
+                       call);
     return TUTTI_OK;
 }
 

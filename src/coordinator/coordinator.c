@@ -177,7 +177,7 @@ static tutti_status coordinator_check_conf(const struct tt_coordinator_conf *con
 {
     if (!conf->run || !*conf->run || strlen(conf->run) >= TT_ELASTIC_TEXT_BYTES)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "coordinator: the run's name must have 1 to %d bytes (--run, TUTTI_RUN; "
+                       "coordinator: the run's name must be 1 to %d bytes long (--run, TUTTI_RUN; "
                        "tutti_coordinator_conf.run)",
                        TT_ELASTIC_TEXT_BYTES - 1);
     if (conf->nlisten == 0)

@@ -487,13 +487,13 @@ static tutti_status split_url(const struct tt_journal_etcd_conf *conf, char serv
     if (strncmp(conf->store, SCHEME, strlen(SCHEME)) != 0 || !(slash = strchr(rest, '/')) ||
         slash == rest || !slash[1])
         return tt_fail(TUTTI_ERR_INVALID,
-                       "\"%s\" (" GIVEN
-                       ") is an invalid store: must be etcd://host:port[,host:port...]/prefix",
+                       "invalid store \"%s\" (" GIVEN
+                       "): must be etcd://host:port[,host:port...]/prefix",
                        conf->store);
     if (slash - rest >= SERVERS_BYTES || strlen(slash) >= PREFIX_BYTES)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "\"%.60s...\" (" GIVEN
-                       ") is an invalid store: at most %d characters of servers and %d of prefix",
+                       "invalid store \"%.60s...\" (" GIVEN
+                       "): at most %d characters of servers and %d of prefix",
                        conf->store, SERVERS_BYTES - 1, PREFIX_BYTES - 2);
     snprintf(servers, SERVERS_BYTES, "%.*s", (int)(slash - rest), rest);
     snprintf(prefix, PREFIX_BYTES, "%s", slash);

@@ -451,10 +451,13 @@ tutti_status tutti_device_read_counters(tutti_device *device, tutti_device_count
 
     if (st)
         return st;
-    if (!out || out->size < COUNTERS_BYTES_FIRST)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_read_counters: %s",
-                       out ? "invalid out->size: must be sizeof(tutti_device_counters)"
-                           : "out is NULL");
+    if (!out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_device_read_counters: out is NULL");
+    if (out->size < COUNTERS_BYTES_FIRST)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_device_read_counters: out.size is %zu: must be "
+                       "sizeof(tutti_device_counters), %zu",
+                       out->size, sizeof mine);
     c = &device->proxy.counters;
     bytes = out->size < sizeof mine ? out->size : sizeof mine;
     mine = (tutti_device_counters){

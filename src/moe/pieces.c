@@ -312,32 +312,31 @@ tutti_status tt_head_status(const struct tt_pieces_shape *s, const struct tt_hea
     switch ((enum tt_flaw)h->flaw) {
     case TT_FLAW_LENGTH:
         return tt_fail(TUTTI_ERR_RANGE,
-                       "%s: rank %u has split_lengths[%llu] = %llu, but max_length is %llu", call,
-                       rank, at, value, (unsigned long long)s->max_length);
+                       "%s: split_lengths[%llu] of rank %u is %llu, but max_length is %llu", call,
+                       at, rank, value, (unsigned long long)s->max_length);
     case TT_FLAW_TOTAL:
         return tt_fail(TUTTI_ERR_RANGE,
-                       "%s: rank %u has pieces of %llu element%s in total, but max_total is %llu",
+                       "%s: the pieces of rank %u have %llu element%s in total, but max_total is "
+                       "%llu",
                        call, rank, value, TT_PLURAL(value), (unsigned long long)s->max_total);
     case TT_FLAW_SUM:
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: rank %u has %llu indices, but its index_block_lens add up to %llu",
                        call, rank, value, at);
     case TT_FLAW_INDEX:
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: rank %u has indices[%llu] = %llu, but only %u piece%s", call, rank, at,
-                       value, s->nsplits, TT_PLURAL(s->nsplits));
+        return tt_fail(TUTTI_ERR_INVALID, "%s: indices[%llu] of rank %u is %llu: must be 0 to %u",
+                       call, at, rank, value, s->nsplits - 1);
     case TT_FLAW_OVERLAP:
-        return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: rank %u has a sendbuff that overlaps its recvbuffs[%llu]", call, rank,
-                       at);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: recvbuffs[%llu] and sendbuff of rank %u overlap",
+                       call, at, rank);
     case TT_FLAW_NULL:
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: rank %u has pieces of %llu element%s, but its sendbuff is NULL", call,
-                       rank, value, TT_PLURAL(value));
+                       "%s: the pieces of rank %u have %llu element%s, but its sendbuff is NULL",
+                       call, rank, value, TT_PLURAL(value));
     case TT_FLAW_SPACE:
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: rank %u has %llu %s, which do not fit in the address space", call, rank,
-                       value, at == TT_SPACE_INDICES ? "indices" : "elements in its sendbuff");
+                       "%s: the %llu %s of rank %u do not fit in the address space", call, value,
+                       at == TT_SPACE_INDICES ? "indices" : "sendbuff elements", rank);
     default:
         return TUTTI_OK;
     }

@@ -553,11 +553,12 @@ tutti_status tutti_replay_wait(tutti_replay *y, tutti_arrived *out, int64_t time
     tutti_status st = TUTTI_OK;
     size_t *lengths;
 
-    if (!y || !out || out->size != sizeof *out)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: %s",
-                       !y     ? "replay is NULL"
-                       : !out ? "out is NULL"
-                              : "invalid out->size: must be sizeof(tutti_arrived)");
+    if (!y || !out)
+        return tt_fail(TUTTI_ERR_INVALID, "tutti_replay_wait: %s is NULL", y ? "out" : "replay");
+    if (out->size != sizeof *out)
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_replay_wait: out.size is %zu: must be sizeof(tutti_arrived), %zu",
+                       out->size, sizeof *out);
     if (y->broken)
         return tt_fail(y->broken, "tutti_replay_wait: run %llu of this replay has failed",
                        (unsigned long long)y->run);

@@ -165,8 +165,8 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
     switch ((enum tt_route_flaw_kind)f->kind) {
     case TT_ROUTE_MANY:
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: rank %u has routing.ntokens %u, but conf.max_tokens is %u", call, rank,
-                       f->value, max_tokens);
+                       "%s: routing.ntokens of rank %u is %u, but conf.max_tokens is %u", call,
+                       rank, f->value, max_tokens);
     case TT_ROUTE_NULL:
         return tt_fail(TUTTI_ERR_INVALID, "%s: rank %u has %u token%s, but its routing.%s is NULL",
                        call, rank, f->token, TT_PLURAL(f->token), names[f->value]);
@@ -184,9 +184,9 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
     default:
         weight = (f->value & 0x7fffffff) > 0x7f800000 ? "nan" : f->value >> 31 ? "-inf" : "inf";
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: invalid weight: rank %u has token %u with weight %s for choice %u "
+                       "%s: invalid weight: rank %u sets the weight of token %u, choice %u, to %s "
                        "(must be finite)",
-                       call, rank, f->token, weight, f->choice);
+                       call, rank, f->token, f->choice, weight);
     }
 }
 

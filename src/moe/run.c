@@ -81,9 +81,8 @@ static tutti_status fail_tile(const char *call, const char *name, const tutti_mo
 {
     if (!tile)
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is NULL", call, name);
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "%s: invalid %s->size %zu: must be %zu (sizeof(tutti_moe_tile))", call, name,
-                   tile->size, sizeof *tile);
+    return tt_fail(TUTTI_ERR_INVALID, "%s: %s.size is %zu: must be sizeof(tutti_moe_tile), %zu",
+                   call, name, tile->size, sizeof *tile);
 }
 
 tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_ms)

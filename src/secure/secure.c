@@ -96,10 +96,9 @@ tutti_status tt_secure_check_token(const char *token)
 {
     if (!token || strlen(token) < TT_SECURE_TOKEN_MIN)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "secure: token too short: it must have at least %d characters, but has %zu "
-                       "(conf.token, "
-                       "TUTTI_TOKEN)",
-                       TT_SECURE_TOKEN_MIN, token ? strlen(token) : 0);
+                       "secure: the token is too short: %zu characters, at least %d needed "
+                       "(conf.token, TUTTI_TOKEN)",
+                       token ? strlen(token) : 0, TT_SECURE_TOKEN_MIN);
     return TUTTI_OK;
 }
 

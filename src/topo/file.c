@@ -245,13 +245,13 @@ static tutti_status read_shape(const struct place *p, struct json_object *o, str
         return st;
     if (t->host_ranks % t->host_sockets)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: machine.ranks_per_host is %u: must be a multiple of sockets_per_host, "
-                       "which is %u",
+                       "%s: machine.ranks_per_host is %u: must be a multiple of sockets_per_host "
+                       "(%u)",
                        locate_path(p, "machine.ranks_per_host", line), t->host_ranks,
                        t->host_sockets);
     for (int i = 0; known[i]; i++)
         if (i != 1 && (ranks *= *fields[i]) > TT_TOPO_RANKS_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has more than %u ranks",
+            return tt_fail(TUTTI_ERR_INVALID, "%s: machine has too many ranks: the maximum is %u",
                            locate_path(p, "machine", line), TT_TOPO_RANKS_MAX);
     return TUTTI_OK;
 }

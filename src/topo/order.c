@@ -61,9 +61,9 @@ static tutti_status check_rules(const struct ordering *o, uint32_t nranks)
             continue;
         if (i + 1 < o->nrules)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "cannot keep groups of %u ranks within groups of %u ranks: the second "
-                           "size is not a multiple of the first",
-                           o->rules[i].ranks, whole);
+                           "cannot keep groups of %u ranks within groups of %u ranks: %u is not a "
+                           "multiple of %u",
+                           o->rules[i].ranks, whole, whole, o->rules[i].ranks);
         return tt_fail(TUTTI_ERR_INVALID,
                        "cannot form groups: %u rank%s not a multiple of the group size %u", nranks,
                        nranks == 1 ? " is" : "s are", o->rules[i].ranks);
@@ -224,7 +224,8 @@ static tutti_status reorder_hosts(struct ordering *o, uint32_t nranks)
         explain_violation(o, i, reason);
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "%llu group%s of %u rank%s, each within one %s, %s not fit: there is room for %llu: %s",
+            "%llu group%s of %u rank%s, each within one %s, %s not fit: there is room for %llu "
+            "(%s)",
             (unsigned long long)must, TT_PLURAL(must), o->rules[i].ranks,
             TT_PLURAL(o->rules[i].ranks), tt_distance_name(o->rules[i].within),
             must == 1 ? "does" : "do", (unsigned long long)can, reason);
@@ -262,8 +263,8 @@ tutti_status tt_order_ranks(const struct tt_order_host *hosts, uint32_t n, uint3
     if (!keeps_rules(&o, &rule, &first, torn)) {
         if (!reorder)
             return tt_fail(TUTTI_ERR_INVALID,
-                           "ranks %u to %u must be within one %s: they are on hosts %s and %s, "
-                           "which are in different ones (--reorder allows another order)",
+                           "cannot place ranks %u to %u within one %s: they are on hosts %s and %s "
+                           "(--reorder allows another order)",
                            first, first + o.rules[rule].ranks - 1,
                            tt_distance_name(o.rules[rule].within), hosts[torn[0]].name,
                            hosts[torn[1]].name);

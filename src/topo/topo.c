@@ -40,8 +40,8 @@ static tutti_status check_rank_count(const struct tt_topo *t, uint32_t nranks)
                        t->name);
     if (nranks < 1 || nranks > tt_topo_nranks(t))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "invalid number of ranks: %u, but the topology \"%s\" has %u", nranks,
-                       t->name, tt_topo_nranks(t));
+                       "invalid number of ranks: %u: must be 1 to %u with the topology \"%s\"",
+                       nranks, tt_topo_nranks(t), t->name);
     return TUTTI_OK;
 }
 

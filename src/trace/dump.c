@@ -329,8 +329,9 @@ tutti_status tt_dump_now(const char *path, enum tt_dump_reason reason, const cha
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_trace_dump: path is NULL, and TUTTI_TRACE_DIR is not set");
     if (path && strlen(path) >= PATH_MAX - 16)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_trace_dump: the path is too long: %zu bytes",
-                       strlen(path));
+        return tt_fail(TUTTI_ERR_INVALID,
+                       "tutti_trace_dump: the path is too long: %zu bytes (the maximum is %d)",
+                       strlen(path), PATH_MAX - 17);
     j = job_create(path, reason, message);
     if (!j)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_trace_dump: out of memory");

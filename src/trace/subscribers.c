@@ -91,6 +91,5 @@ tutti_status tutti_trace_unsubscribe(int id)
         atomic_fetch_and(&tt_oplog_state, ~(uint32_t)TT_OPLOG_SUBSCRIBED);
     pthread_rwlock_unlock(&subscribers.lock);
     return was ? TUTTI_OK
-               : tt_fail(TUTTI_ERR_INVALID, "tutti_trace_unsubscribe: there is no subscription %d",
-                         id);
+               : tt_fail(TUTTI_ERR_INVALID, "tutti_trace_unsubscribe: unknown subscription %d", id);
 }

@@ -36,7 +36,7 @@ tutti_status tt_window_assign_handle(struct tt_window *w)
             st = TUTTI_OK;
         }
     pthread_mutex_unlock(&slots_lock);
-    return st ? tt_fail(st, "tutti_window_create: too many windows: this process has %u already",
+    return st ? tt_fail(st, "tutti_window_create: too many windows: the maximum is %u per process",
                         TT_WINDOWS_MAX)
               : TUTTI_OK;
 }
@@ -108,11 +108,10 @@ tutti_status tt_window_check(const struct tt_window *w, uint32_t rank, uint64_t 
 {
     if (tt_window_holds(w->cards[rank].bytes, offset, bytes))
         return TUTTI_OK;
-    return tt_fail(
-        TUTTI_ERR_INVALID,
-        "%s: %llu bytes at offset %llu are outside the window of rank %u, which has %llu bytes",
-        call, (unsigned long long)bytes, (unsigned long long)offset, rank,
-        (unsigned long long)w->cards[rank].bytes);
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "%s: %llu bytes at offset %llu are outside the window of rank %u (%llu bytes)",
+                   call, (unsigned long long)bytes, (unsigned long long)offset, rank,
+                   (unsigned long long)w->cards[rank].bytes);
 }
 
 tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *what)

@@ -631,8 +631,8 @@ static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *
 
     if (rows->rows > 1 && (rows->stride < rows->row_bytes || rows->src_stride < rows->row_bytes))
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: rows of %zu bytes overlap with strides of %zu and %zu", call,
-                       rows->row_bytes, rows->src_stride, rows->stride);
+                       "%s: rows overlap: row_bytes is %zu, src_stride is %zu and stride is %zu",
+                       call, rows->row_bytes, rows->src_stride, rows->stride);
     if (rows->rows == 0 || rows->row_bytes == 0)
         return TUTTI_OK;
     if (!src)
@@ -644,7 +644,7 @@ static tutti_status check_rows(const struct tt_window_put *p, const tutti_rows *
         !tt_memory_can_be(src, src_end))
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "%s: %zu rows with strides of %zu and %zu bytes do not fit in the address space", call,
+            "%s: %zu rows with src_stride %zu and stride %zu do not fit in the address space", call,
             rows->rows, rows->src_stride, rows->stride);
     return tt_window_check(p->attempt.window, p->attempt.rank, offset, end, call);
 }

@@ -330,8 +330,9 @@ tutti_status tutti_window_free(tutti_window *handle)
     if (!st && w->ndevices > 0)
         st = tt_fail(
             TUTTI_ERR_INVALID,
-            "tutti_window_free: %u devices still use the window (call tutti_device_destroy first)",
-            w->ndevices);
+            "tutti_window_free: the window is in use by %u device%s (call tutti_device_destroy "
+            "first)",
+            w->ndevices, TT_PLURAL(w->ndevices));
     comm = st ? NULL : w->comm;
     if (!st)
         st = tt_comm_enter(comm, "tutti_window_free");

@@ -482,9 +482,9 @@ static void oneself_role(struct rank *r)
     CHECK_OK(r, tutti_group(both, 2, r->comm, NULL));
     CHECK(r, in == 78);
     if (r->nranks == 1)
-        CHECK_SAYS(
-            r, tutti_recv(&in, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL), TUTTI_ERR_INVALID,
-            "rank 0 is the calling rank, which has not started the matching send with tag 0");
+        CHECK_SAYS(r, tutti_recv(&in, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, NULL),
+                   TUTTI_ERR_INVALID,
+                   "rank 0 is the calling rank: it has not started the matching send with tag 0");
 }
 
 static void any_rank_includes_self(void **state)

@@ -201,7 +201,7 @@ static void wrong_list_role(struct rank *r)
     CHECK(r, tutti_comm_create_group(r->comm, good, 4, 0, &out) == TUTTI_ERR_INVALID);
     CHECK(r, strstr(tutti_last_error(), "n is 4: must be 1 to 3"));
     CHECK(r, tutti_comm_create_group(r->comm, twice, 3, 0, &out) == TUTTI_ERR_INVALID);
-    CHECK(r, strstr(tutti_last_error(), "ranks[2] is 0, which is listed twice"));
+    CHECK(r, strstr(tutti_last_error(), "ranks[2] is 0: this rank is listed twice"));
     CHECK(r, tutti_comm_create_group(r->comm, beyond, 2, 0, &out) == TUTTI_ERR_INVALID);
     CHECK(r, tutti_comm_create_group(r->comm, below, 2, 0, &out) == TUTTI_ERR_INVALID);
     CHECK(r, tutti_comm_create_group(r->comm, next, 1, 0, &out) == TUTTI_ERR_INVALID);
@@ -833,8 +833,8 @@ static const struct {
     { "conf.nranks is -1", { .nranks = -1 }, NULL, NULL },
     { "conf.rank is 2 and conf.nranks is 2", { .nranks = 2, .rank = 2 }, NULL, NULL },
     { "conf.rank is -1 and conf.nranks is 2", { .nranks = 2, .rank = -1 }, NULL, NULL },
-    { "the token has 130 characters", { .token = long_text }, NULL, NULL },
-    { "the list of transports has 130 characters", { .wires = long_text }, NULL, NULL },
+    { "the token is too long: 130 characters", { .token = long_text }, NULL, NULL },
+    { "the list of transports is too long: 130 characters", { .wires = long_text }, NULL, NULL },
     { "unknown transport \"pigeon\" in the list", { .wires = "shm,pigeon" }, NULL, NULL },
     { "nosuch0", { .wires = "tcp", .interfaces = "=nosuch0" }, NULL, NULL },
     { "conf.lanes is -1", { .lanes = -1 }, NULL, NULL },

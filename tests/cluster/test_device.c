@@ -580,7 +580,7 @@ static void abort_role(struct rank *r)
 
     here_init(r, &h, 64, &conf);
     CHECK_STATUS(r, tutti_device_run(h.device, 4, aborting_kernel, h.device), TUTTI_ERR_ABORTED);
-    CHECK_SAYS(r, tutti_window_free(h.window), TUTTI_ERR_INVALID, "1 devices still use the window");
+    CHECK_SAYS(r, tutti_window_free(h.window), TUTTI_ERR_INVALID, "in use by 1 device (call");
     CHECK_STATUS(r, tutti_device_destroy(h.device), TUTTI_ERR_ABORTED);
     h.device = NULL;
     CHECK_OK(r, tutti_window_signal(h.window, !r->rank, 0, TUTTI_SIGNAL_SET, 1));

@@ -437,7 +437,7 @@ static const struct {
     [TOTAL] = { TUTTI_ERR_RANGE, "max_total" },
     [SUM] = { TUTTI_ERR_INVALID, "add up" },
     [INDEX] = { TUTTI_ERR_INVALID, "indices[" },
-    [OVERLAP] = { TUTTI_ERR_INVALID, "overlaps its recvbuffs[1]" },
+    [OVERLAP] = { TUTTI_ERR_INVALID, "recvbuffs[1] and sendbuff of rank" },
     [NULL_BUFFER] = { TUTTI_ERR_INVALID, "sendbuff is NULL" },
 };
 
@@ -970,7 +970,7 @@ static void replay_role(struct rank *r)
                 check_arrived(r, &run[k - 1], &before);
             if (k == 5)
                 CHECK_SAYS(r, tutti_replay_wait(replay, &a, 0), TUTTI_ERR_INVALID,
-                           "rank 1 has indices[");
+                           "] of rank 1 is ");
             else
                 CHECK_OK(r, tutti_replay_wait(replay, &a, 0));
             if (k != 5)

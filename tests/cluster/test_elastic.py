@@ -216,11 +216,11 @@ class Elastic(unittest.TestCase):
             for word in words:
                 self.assertIn(word, done.stderr)
         for arguments, env, words in ((("--journal", "none"), {"TUTTI_TOKEN": "abc"},
-                                       "must have at least 16 characters, but has 3 .*TUTTI_TOKEN"),
+                                       "3 characters, at least 16 needed .*TUTTI_TOKEN"),
                                       (("--journal", "none"), {"TUTTI_SECURITY": "secret"},
                                        'TUTTI_SECURITY .* is "secret"'),
                                       (("--store", "file:///a"), {},
-                                       '"file:///a" .--store.* is an invalid store'),
+                                       'invalid store "file:///a" .--store'),
                                       (("--run", "a/b"), {}, "--journal FILE")):
             done = subprocess.run([TUTTI, "coordinator", "--listen", "127.0.0.1:0", *arguments],
                                   env=self.env | env, cwd=self.tmp.name,

@@ -467,11 +467,11 @@ static void groups_have_the_requested_experts(void **state)
 enum wrong { MANY, NULL_TOKENS, EXPERT, TWICE, WEIGHT, WRONGS };
 
 static const char *const says[WRONGS] = {
-    [MANY] = "has routing.ntokens 13, but conf.max_tokens is 12",
+    [MANY] = "is 13, but conf.max_tokens is 12",
     [NULL_TOKENS] = " tokens, but its routing.tokens is NULL",
     [EXPERT] = "token 1, choice 1, to expert 99 (must be 0 to 7)",
     [TWICE] = "again (the experts of a token must differ)",
-    [WEIGHT] = " with weight ",
+    [WEIGHT] = " sets the weight of token ",
 };
 
 static void spoil(const struct layer *l, struct part *p, enum wrong w)
@@ -650,10 +650,8 @@ static void mistakes_role(struct rank *r)
     CHECK_SAYS(r, tutti_moe_end(moe, TUTTI_OK, 0), TUTTI_ERR_INVALID, "no run has begun");
     CHECK_OK(r, tutti_moe_dispatch(moe, &routing, 0));
     tile.size = 3;
-    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID,
-               "invalid out->size 3: must be ");
-    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID,
-               "invalid tile->size 3: must be ");
+    CHECK_SAYS(r, tutti_moe_next(moe, &tile, 0), TUTTI_ERR_INVALID, "out.size is 3: must be ");
+    CHECK_SAYS(r, tutti_moe_read(moe, &tile, x), TUTTI_ERR_INVALID, "tile.size is 3: must be ");
     tile.size = sizeof tile;
     CHECK_SAYS(r, tutti_moe_dispatch(moe, &routing, 0), TUTTI_ERR_INVALID,
                "the last run has not ended");

@@ -606,7 +606,7 @@ static void oneself_order_role(struct rank *r)
                tutti_recv(in, 1, TUTTI_U8, (int)r->rank, r->comm,
                           &(tutti_call){ .size = sizeof(tutti_call), .tag = 9 }),
                TUTTI_ERR_INVALID,
-               "is the calling rank, which has not started the matching send with tag 9");
+               "is the calling rank: it has not started the matching send with tag 9");
     CHECK_SAYS(r, tutti_send(in, 1, TUTTI_U8, (int)r->rank, r->comm, NULL), TUTTI_ERR_INVALID,
                "has not started the matching receive with tag 0");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));

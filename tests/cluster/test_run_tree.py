@@ -383,7 +383,7 @@ class Relay(unittest.TestCase):
                            (frame([*good, b"host=2 1 1 c"]), '"c": it must follow "b"'),
                            (frame([*good, b"host=2 2 1 c"]), "ranks 2 to 2 of 2"),
                            (frame([*good, b"host=2 c"]), 'invalid host "2 c"'),
-                           (frame([*good, b"host=2 1 1 "]), "must have 1 to 255 characters"),
+                           (frame([*good, b"host=2 1 1 "]), "must be 1 to 255 characters long"),
                            (frame([*good, b"env=X"]), 'invalid variable "X"'),
                            (frame([*good, b"fanout=0"]), 'invalid "fanout=0"'),
                            (frame([*good, b"bind=9"]), 'invalid "bind=9"'),

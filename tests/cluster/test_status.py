@@ -240,7 +240,7 @@ class Sockets(StatusTest):
         self.start("run", ranks=3)
         done = self.status()
         self.assertEqual(done.returncode, 1)
-        self.assertIn("2 jobs of this user run on this host; name one of:", done.stderr)
+        self.assertIn("2 jobs of this user run on this host; specify one of:", done.stderr)
         for what in (first.parent.name, first.parent, first):
             self.assertEqual(self.query(what)["ranks"], 2)
         self.assertEqual(self.status("no-such-job").returncode, 1)

@@ -125,7 +125,7 @@ class Pages(PageTest):
         self.start("run", ranks=2)
         for args, word in ((("--serve", "nowhere"), "must be like host:29401"),
                            (("--serve", "127.0.0.1:99999999"), "99999999"),
-                           (("--serve", "0", "--json"), "--serve cannot be used with")):
+                           (("--serve", "0", "--json"), "--serve excludes")):
             done = self.status(*args)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(word, done.stderr)

@@ -416,11 +416,11 @@ static void invalid_store_text_is_reported(void **state)
     static const struct {
         const char *store, *why;
     } cases[] = {
-        { "", "is an invalid store" },
-        { "http://127.0.0.1:1/x", "is an invalid store" },
-        { "etcd://127.0.0.1:1", "is an invalid store" },
-        { "etcd:///x", "is an invalid store" },
-        { "etcd://127.0.0.1:1/", "is an invalid store" },
+        { "", "invalid store" },
+        { "http://127.0.0.1:1/x", "invalid store" },
+        { "etcd://127.0.0.1:1", "invalid store" },
+        { "etcd:///x", "invalid store" },
+        { "etcd://127.0.0.1:1/", "invalid store" },
         { "etcd://127.0.0.1/x", "invalid server address" },
         { "etcd://localhost:/x", "invalid server address" },
         { "etcd://127.0.0.1:1,/x", "invalid server address" },
