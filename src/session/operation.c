@@ -158,7 +158,7 @@ static tutti_status may_begin(tutti_run *run, uint32_t tag)
         return st;
     if (run->space.epoch == 0)
         return tt_fail(TUTTI_ERR_INVALID,
-                       "%s: this member is in no view (call tutti_run_epoch to join one)",
+                       "%s: this member is not in a view (call tutti_run_epoch to join one)",
                        tt_operation_call());
     if (run->tags[tag].in_use)
         return tt_fail(TUTTI_ERR_INVALID, "%s: an operation with tag %u is already in progress",
@@ -621,7 +621,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return epoch_is_over(run);
     if (run->m.epoch == 0)
         return tt_fail(TUTTI_ERR_ABORTED,
-                       "%s: this member is in no view (call tutti_run_epoch to join one)",
+                       "%s: this member is not in a view (call tutti_run_epoch to join one)",
                        tt_operation_call());
     run->dropped = false;
     run->recovering = run->calling = true;

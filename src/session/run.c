@@ -389,7 +389,7 @@ tutti_status tutti_run_revoke(tutti_run *run)
     st = tt_run_check(run);
     if (!st && run->m.epoch == 0)
         st = tt_fail(TUTTI_ERR_INVALID,
-                     "tutti_run_revoke: this member is in no view (call tutti_run_epoch to "
+                     "tutti_run_revoke: this member is not in a view (call tutti_run_epoch to "
                      "join one)");
     if (!st)
         tt_member_revoke(&run->m, tt_now_ns());

@@ -283,10 +283,10 @@ tutti_status tutti_window_atomic(tutti_window *window, int rank, size_t offset, 
     if (st)
         return st;
     if ((int)op < TUTTI_ATOMIC_ADD || op > TUTTI_ATOMIC_XOR)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: op = %d is not a tutti_atomic_op", call, (int)op);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op is %d: must be %d to %d", call, (int)op,
+                       TUTTI_ATOMIC_ADD, TUTTI_ATOMIC_XOR);
     if (bytes != 4 && bytes != 8)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: bytes = %zu is invalid: must be 4 or 8", call,
-                       bytes);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: bytes is %zu: must be 4 or 8", call, bytes);
     st = tt_window_check_word(w, (uint32_t)rank, offset, bytes, call);
     if (st)
         return st;

@@ -117,8 +117,8 @@ static tutti_status wait_check(const struct tt_window *w, const size_t *offsets,
     tutti_status st = TUTTI_OK;
 
     if ((int)compare < TUTTI_EQUAL || compare > TUTTI_NOT_EQUAL)
-        return tt_fail(TUTTI_ERR_INVALID, "%s: compare = %d is not a tutti_compare", call,
-                       (int)compare);
+        return tt_fail(TUTTI_ERR_INVALID, "%s: compare is %d: must be %d to %d", call, (int)compare,
+                       TUTTI_EQUAL, TUTTI_NOT_EQUAL);
     if (!offsets || n == 0)
         return tt_fail(TUTTI_ERR_INVALID, "%s: no word to wait for: offsets is NULL or n is 0",
                        call);

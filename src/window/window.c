@@ -190,7 +190,7 @@ static tutti_status prepare_own(struct tt_window *w, void *mem)
         return st;
     if (!tt_memory_can_be(mem, w->bytes))
         return tt_fail(mem ? TUTTI_ERR_INVALID : TUTTI_ERR_NOMEM,
-                       "tutti_window_create: bytes = %llu does not fit in the address space",
+                       "tutti_window_create: %llu bytes do not fit in the address space",
                        (unsigned long long)w->bytes);
     w->device = tt_registry_is_device(mem, w->bytes);
     tt_engine_client_enter(w->home->engine);

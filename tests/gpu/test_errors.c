@@ -75,7 +75,7 @@ static void invalid_values_are_refused(void **state)
                   TUTTI_ERR_INVALID);
     assert_status(tutti_gpu_broadcast(mem, mem, 16, TUTTI_F32, 1, w.gpu[0], w.stream[0]),
                   TUTTI_ERR_INVALID);
-    assert_says("root 1");
+    assert_says("root is 1");
     assert_status(tutti_gpu_send(mem, 16, TUTTI_F32, -1, w.gpu[0], w.stream[0]), TUTTI_ERR_INVALID);
     assert_status(
         tutti_gpu_allreduce(mem, mem, SIZE_MAX, TUTTI_F32, TUTTI_SUM, w.gpu[0], w.stream[0]),
@@ -221,7 +221,7 @@ static void options_out_of_range_are_named(void **state)
         { .type = (tutti_dtype)-1, .says = "type is -1" },
         { .op = TUTTI_REDOP_COUNT, .says = "op is 9" },
         { .op = (tutti_redop)-1, .says = "op is -1" },
-        { .kind = TUTTI_GPU_BROADCAST, .root = 1, .says = "root 1" },
+        { .kind = TUTTI_GPU_BROADCAST, .root = 1, .says = "root is 1" },
         { .kind = TUTTI_GPU_BROADCAST, .root = -1, .says = "root -1" },
         { .kind = TUTTI_GPU_SEND, .root = 1, .says = "peer 1" },
         { .divisor = 2, .says = "divisor is 2" },

@@ -273,7 +273,7 @@ static void overlapping_launches_of_one_capture_are_an_error(void **state)
     world_sync(&w, 0);
     assert_int_equal(w.cu->stream_synchronize(second), 0);
     assert_status(tutti_gpu_status(w.gpu[0]), TUTTI_ERR_INVALID);
-    assert_says("tutti_gpu_allreduce: launches of CUDA graphs from one capture overlap");
+    assert_says("tutti_gpu_allreduce: overlapping launches of CUDA graphs");
     exec_launch(&w, 1, exec[2]);
     world_sync(&w, 1);          /* with or without the data of rank 0 */
     w.cu->stream_destroy(second);

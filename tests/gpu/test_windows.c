@@ -250,9 +250,9 @@ static void bad_arguments_are_refused(void **state)
     assert_status(PUT(1, 1, ws.window[0], 32, 0), TUTTI_ERR_INVALID);
     assert_status(PUT(1, 1, ws.window[0], SIZE_MAX, 0), TUTTI_ERR_INVALID);
     assert_status(PUT(1, 2, ws.window[0], 0, 0), TUTTI_ERR_INVALID);
-    assert_says("peer 2");
+    assert_says("peer is 2");
     assert_status(PUT(1, 1, ws.window[0], 0, TUTTI_GPU_SIGNALS), TUTTI_ERR_INVALID);
-    assert_says("signal 64");
+    assert_says("signal is 64");
     assert_status(PUT(1, 1, ws.window[1], 0, 0), TUTTI_ERR_INVALID);
     assert_says("belongs to another tutti_gpu");
     assert_status(PUT(1, 1, NULL, 0, 0), TUTTI_ERR_INVALID);

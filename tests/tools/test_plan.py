@@ -466,7 +466,7 @@ class Mistakes(unittest.TestCase):
             (("draw", "alltoall", "direct", "--ranks", "8", "--ranks-per-host", "4", "--hosts",
               "3"), 1, "invalid number of hosts: 3 (8 ranks with 4 per host use 2 hosts)"),
             (("congestion", "allgather", "ring", "--ranks", "6", "--sockets", "4"), 1,
-             "must be a multiple of the 4 sockets"),
+             "must be a multiple of the number of sockets, 4"),
             (("congestion", "allgather", "ring", "--topo", "x", "--hosts", "2"), 2,
              "excludes --hosts"),
             (("congestion", "allgather", "ring", "--topo", "/nowhere/topo.json"), 1,

@@ -165,7 +165,7 @@ class Why(unittest.TestCase):
 
     def test_single_items_have_no_plural(self):
         told = run(TUTTI, "plan", "why", "allreduce", "64", "--ranks", "1", "--cores", "1").stdout
-        self.assertIn("64 B on 1 rank of 1 host: ", told)
+        self.assertIn("64 B by 1 rank on 1 host: ", told)
         self.assertRegex(told, r"  1 core per host; a switch to|one core per rank")
         self.assertNotRegex(told, r"\b1 (ranks|streams|hosts|cores|rounds)\b")
 

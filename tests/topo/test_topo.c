@@ -114,7 +114,7 @@ static void invalid_descriptions_name_place_and_expectation(void **state)
         { "{\"machine\": {\"ranks_per_host\": 3, \"sockets_per_host\": 2}}",
           { "machine.ranks_per_host is 3", "multiple" } },
         { "{\"machine\": {\"buildings\": 5000, \"hosts_per_rack\": 5000}}",
-          { "more than 16777216 ranks" } },
+          { "the maximum is 16777216" } },
         { "{\n \"rails\": 2,\n \"links\": {\n  \"rack\":\n   {\"gbit\": 1}\n }\n}",
           { "lab.json:5: unknown key links.rack.gbit (known keys: latency_ns, gbit_s)" } },
         { "{\"hosts\": [\n {\"host\": \"a, \\\" {b\"},\n {\"host\": \"b\",\n  \"slot\": 1}]}",

@@ -349,7 +349,7 @@ static void refuse_bad_windows(ncclComm_t *comms, char **mem)
 
     refuse_window(comms, mem[0] + 1, 4096, 0, mem[1], 1, "aligned");
     refuse_window(comms, mem[0], 8192, 64, mem[1], 1, "flags");
-    refuse_window(comms, mem[0], 0, 0, mem[1], 1, "no bytes");
+    refuse_window(comms, mem[0], 0, 0, mem[1], 1, "size is 0");
     refuse_window(comms, host, 1, 0, mem[1], 0, "not device memory");
 }
 
