@@ -42,8 +42,7 @@ tutti_status perf_rooms_check(tutti_comm *comm, uint64_t buffer_bytes, uint64_t 
                        (unsigned long long)free_bytes);
     return tt_fail(
         TUTTI_ERR_NOMEM,
-        "out of memory on another host (on this host, %llu bytes are needed and %llu are "
-        "available)",
+        "out of memory on another host: this host has enough (%llu bytes needed, %llu available)",
         (unsigned long long)needed, (unsigned long long)free_bytes);
 }
 
