@@ -119,8 +119,8 @@ static tutti_status open_offered(const struct group *g, const struct offer *mine
     if (theirs->n != mine->n || theirs->list != mine->list)
         return tt_fail(
             TUTTI_ERR_MISMATCH,
-            "%s: ranks %d and %d passed different lists of ranks (the latter has %u ranks)", name,
-            (int)parent->rank, g->ranks[0], theirs->n);
+            "%s: rank %d and rank %d passed different lists of ranks (the latter has %u ranks)",
+            name, (int)parent->rank, g->ranks[0], theirs->n);
     if (!theirs->context)
         return tt_fail(TUTTI_ERR_NOMEM,
                        "too many communicators: all communicator numbers are in use");
