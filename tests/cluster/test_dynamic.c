@@ -493,7 +493,7 @@ static void wrong_role(struct rank *r)
         side_init(r, &e);
         if (r->rank == guilty)
             spoil(&e, w);
-        snprintf(by, sizeof by, "rank %u has", guilty);
+        snprintf(by, sizeof by, "rank %u ", guilty);
         CHECK_SAYS(r, tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call),
                    wrongs[w].status, wrongs[w].says);
         CHECK(r, strstr(tutti_last_error(), by));

@@ -304,7 +304,7 @@ static const struct {
     FIELD(go_join, run, role, 1, "tutti_run_join: conf.role 1"),
     FIELD(go_elastic, elastic, coll, TUTTI_COLL_COUNT, "tutti_run_collective: op.coll is"),
     FIELD(go_elastic, elastic, coll, -1, "tutti_run_collective: op.coll is -1:"),
-    FIELD(go_elastic, elastic, mode, 3, "tutti_run_collective: op.mode is 3"),
+    FIELD(go_elastic, elastic, mode, 3, "op.mode of allreduce is 3"),
     FIELD(go_elastic, elastic, scope, 3, "tutti_run_collective: op.scope is 3:"),
     FIELD(go_elastic, elastic, withholds, 2, "tutti_run_collective: op.withholds is 2:"),
     FIELD(go_elastic, elastic, tentative, 2, "tutti_run_collective: op.tentative is 2:"),

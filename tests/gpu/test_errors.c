@@ -222,8 +222,8 @@ static void options_out_of_range_are_named(void **state)
         { .op = TUTTI_REDOP_COUNT, .says = "op is 9" },
         { .op = (tutti_redop)-1, .says = "op is -1" },
         { .kind = TUTTI_GPU_BROADCAST, .root = 1, .says = "root is 1" },
-        { .kind = TUTTI_GPU_BROADCAST, .root = -1, .says = "root -1" },
-        { .kind = TUTTI_GPU_SEND, .root = 1, .says = "peer 1" },
+        { .kind = TUTTI_GPU_BROADCAST, .root = -1, .says = "root is -1" },
+        { .kind = TUTTI_GPU_SEND, .root = 1, .says = "peer is 1" },
         { .divisor = 2, .says = "divisor is 2" },
         { .op = TUTTI_AVG, .divisor = UINT64_MAX, .says = "divisor is 18446744073709551615" },
     };
