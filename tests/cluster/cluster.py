@@ -3,6 +3,7 @@ environment, by which every process that a test started, directly or indirectly,
 
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -91,6 +92,27 @@ def wait_until(condition, what, seconds=PATIENCE_S):
         if time.monotonic() > end:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.01)
+
+
+def blocked_writers(env):
+    """Pids of the processes of `head` with the mark, if none of them can write more; else none."""
+
+    def writers():
+        state = {}
+        for pid in marked(env):
+            try:
+                if Path(f"/proc/{pid}/comm").read_text() == "head\n":
+                    written = Path(f"/proc/{pid}/io").read_text()
+                    state[pid] = (Path(f"/proc/{pid}/syscall").read_text().split()[0],
+                                  re.search(r"wchar: (\d+)", written)[1])
+            except (OSError, IndexError):
+                pass
+        return state
+
+    before = writers()
+    is_blocked = (all(call == "1" for call, _ in before.values())
+                  and all(writers() == before for _ in range(20)))
+    return sorted(before) if is_blocked else []
 
 
 class ClusterTest(unittest.TestCase):

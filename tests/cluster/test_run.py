@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import stat
+import struct
 import subprocess
 import tempfile
 import termios
@@ -16,7 +17,8 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from cluster import BUILD, MEET, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import (BUILD, MEET, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, blocked_writers,
+                     environment, marked, wait_until)
 
 LOST_STATUS = BUILD / "tests" / "cluster" / "plugin_lost_status.so"
 HELLO, MATMUL = BUILD / "examples" / "hello", BUILD / "examples" / "matmul"
@@ -716,6 +718,51 @@ class Hosts(ClusterTest):
                 self.assertEqual(done.returncode, 126, done.stderr)
                 self.assertRegex(done.stderr, rf"rank {int(silent == 'beta')} was not started: no "
                                               rf"answer within {limit} s from {silent}: ")
+
+    def test_unread_output_makes_no_relay_silent(self):
+        """The relay on gamma answers while nobody reads the launcher's output, so that the launcher
+        does not read the answer. The relay must not be ended at the deadline, which the launcher
+        can only check when its output is read again."""
+        limit, go, rsh = 15, Path(self.tmp.name, "go"), Path(self.tmp.name, "late")
+        rsh.write_text(f'#!/bin/sh\n[ $1 != gamma ] || until [ -e {go} ]; do sleep 0.01; done\n'
+                       'shift; exec sh -c "$*"\n')
+        rsh.chmod(stat.S_IRWXU)
+        env = environment()
+        job = self.start_tutti("-n", 3, "--hosts", "alpha,beta,gamma", "--fanout", 2, "--rsh", rsh,
+                               "--timeout", limit, "sh", "-c", f"yes {'y' * 999} | head -c 1000000",
+                               env=env)
+        try:
+            wait_until(lambda: len(blocked_writers(env)) == 2, "ranks on alpha and beta wait")
+            end = time.monotonic() + limit + 0.5
+            go.touch()
+            wait_until(lambda: len(blocked_writers(env)) == 3, "all ranks wait")
+            time.sleep(max(0, end - time.monotonic()))
+            out, err = job.communicate(timeout=PATIENCE_S)
+        finally:
+            job.kill()
+            job.wait()
+        self.assertEqual((job.returncode, err), (0, ""))
+        self.assertEqual(Counter(line.split()[0] for line in out.splitlines()),
+                         {f"[{rank}]": 1000 for rank in range(3)})
+
+    def test_silent_relay_is_named_if_ranks_below_it_are_lost(self):
+        """A relay on alpha reports that its host's rank and that on beta have ended, and then that
+        beta was silent: the ranks below it are lost for the same reason."""
+        first, frames = 0x52545431, b""
+        for kind, subject, *words in ((2, 0, "tutti relay 2"), (6, 0, 0), (6, 1, 0),
+                                      (8, 1, 2, 126 << 8, 2), (9, 0)):
+            data = b"".join(w.encode() if isinstance(w, str) else struct.pack("<I", w)
+                            for w in words)
+            frames += struct.pack("<III", first + kind, subject, len(data)) + data
+        path, rsh = Path(self.tmp.name, "frames"), Path(self.tmp.name, "false-relay")
+        path.write_bytes(frames)
+        rsh.write_text(f"#!/bin/sh\nexec cat {path}\n")
+        rsh.chmod(stat.S_IRWXU)
+        done = self.run_tutti("-n", 3, "--hosts", "alpha,beta,gamma", "--fanout", 1, "--timeout",
+                              PATIENCE_S, "--rsh", rsh, "true")
+        self.assertEqual(done.returncode, 126, done.stderr)
+        self.assertRegex(done.stderr, rf"^tutti run: rank 2 was not started: no answer within "
+                                      rf"{PATIENCE_S} s from beta: ")
 
     def test_missing_remote_shell_is_named(self):
         done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", "no-such-shell -v", "true")

@@ -19,7 +19,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cluster import MEET, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import (MEET, PATIENCE_S, TUTTI, ClusterTest, blocked_writers, environment, marked,
+                     wait_until)
 from hosts import Hosts, HostsError
 
 NAMES = [f"h{i}" for i in range(14)]
@@ -173,26 +174,8 @@ class Tree(ClusterTest):
         job = self.start_tutti(*self.tree("sh", "-c", f"yes {LINE} | head -c {WRITTEN}; "
                                                       f"touch {self.folder}/$TUTTI_RANK.done"),
                                env=env, inside=self.inside)
-
-        def writers():
-            state = {}
-            for pid in marked(env):
-                try:
-                    if Path(f"/proc/{pid}/comm").read_text() == "head\n":
-                        written = Path(f"/proc/{pid}/io").read_text()
-                        state[pid] = (Path(f"/proc/{pid}/syscall").read_text().split()[0],
-                                      re.search(r"wchar: (\d+)", written)[1])
-                except (OSError, IndexError):
-                    pass
-            return state
-
-        def stopped():
-            before = writers()
-            return (len(before) == 14 and all(call == "1" for call, _ in before.values())
-                    and all(writers() == before for _ in range(20)))
-
         try:
-            wait_until(stopped, "the ranks do not wait")
+            wait_until(lambda: len(blocked_writers(env)) == 14, "the ranks do not wait")
             self.assertEqual(list(self.folder.glob("*.done")), [])
             out, _ = job.communicate(timeout=PATIENCE_S)
         finally:

@@ -56,6 +56,8 @@ struct rank {
     uint8_t open;               /* of a relayed rank: streams that are not closed; bit 0: out, 1:
                                    err */
     enum lost_how lost;
+    uint32_t lost_host;         /* lost: the host that was lost: its own, or one above it in the
+                                   tree */
     int shell;                  /* lost: wait status of the remote shell; it may be 0 */
     struct sink *files;         /* [2] output files of a relayed rank; NULL: none */
 };
@@ -415,11 +417,12 @@ static void list_silent(const struct job *j, char *out, size_t bytes)
 
     out[0] = '\0';
     for (uint32_t r = 0; r < j->opt->nranks; r++) {
-        const char *name = j->hosts.at[j->host_of[r]].name;
+        const uint32_t host = j->ranks[r].lost_host;
+        const char *name = j->hosts.at[host].name;
 
-        if (j->ranks[r].lost != LOST_SILENT || j->host_of[r] == last)
+        if (j->ranks[r].lost != LOST_SILENT || host == last)
             continue;
-        last = j->host_of[r];
+        last = host;
         if (n + strlen(name) + 8 > bytes) {
             snprintf(out + n, bytes - n, ", ...");
             return;
@@ -443,7 +446,7 @@ static void print_silent(struct job *j, uint32_t rank, const char *after)
 /* Reports the first rank of a host that could not be reached, or whose relay has ended. */
 static void print_lost(struct job *j, uint32_t rank, const char *after)
 {
-    const char *host = j->hosts.at[j->host_of[rank]].name;
+    const char *host = j->hosts.at[j->ranks[rank].lost_host].name;
     char shell[512];
 
     describe_shell(j, j->ranks[rank].shell, shell, sizeof shell);
@@ -584,6 +587,12 @@ static void note_end(struct job *j, uint32_t rank, int status)
         note_status(j, status);
 }
 
+static void lose_rank(struct job *j, uint32_t rank, enum lost_how how, uint32_t host)
+{
+    j->ranks[rank].lost = how;
+    j->ranks[rank].lost_host = host;
+}
+
 /* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a
  * zombie until the job ends, so that the number of its process group is not reused. */
 static void rank_ended(struct job *j, uint32_t rank)
@@ -595,7 +604,7 @@ static void rank_ended(struct job *j, uint32_t rank)
     output_pump(&j->ranks[rank].out);
     output_pump(&j->ranks[rank].err);
     if (status == 0 && child_ignored_input(&j->ranks[rank].child)) {
-        j->ranks[rank].lost = LOST_UNREACHED;
+        lose_rank(j, rank, LOST_UNREACHED, j->host_of[rank]);
         status = 126 << 8;
     }
     if (j->ranks[rank].lost == LOST_SILENT)
@@ -615,7 +624,7 @@ static void end_silent_shells(struct job *j)
 
         if (!is_own(r) || !child_ignored_input(&r->child))
             continue;
-        r->lost = LOST_SILENT;
+        lose_rank(j, j->direct[i], LOST_SILENT, j->host_of[j->direct[i]]);
         kill(-r->child.pid, SIGKILL);
     }
 }
@@ -687,9 +696,7 @@ static void lose_hosts(struct job *j, const struct frame *f)
         if (!rank->relayed || rank->state != RANK_RUNNING || j->host_of[r] < f->subject ||
             j->host_of[r] > words[0])
             continue;
-        rank->lost = words[2] == LOST_SILENT && j->host_of[r] != f->subject
-                         ? LOST_UNREACHED       /* below the silent host */
-                         : (enum lost_how)words[2];
+        lose_rank(j, r, (enum lost_how)words[2], f->subject);
         rank->shell = (int)words[1];
         note_end(j, r, words[1] ? (int)words[1] : 255 << 8);
         rank->reported |= !first;

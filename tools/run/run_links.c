@@ -356,17 +356,23 @@ static void end_link(struct links *l, struct link *k)
     l->frame(l->arg, &f);
 }
 
-/* Kills the remote shells whose relays have not answered in time. */
+/* Kills the remote shells whose relays have not answered in time. An answer may not have been read
+ * yet, because this process waited until its own output was read. */
 static void end_silent(struct links *l)
 {
     if (l->n == 0 || tt_now_ns() < l->answer_ns)
         return;
     l->answer_ns = TT_NEVER;
-    for (uint32_t i = 0; i < l->n; i++)
-        if (!l->at[i].reached && !l->at[i].ended) {
-            l->at[i].silent = true;
-            kill(-l->at[i].child.pid, SIGKILL);
-        }
+    for (uint32_t i = 0; i < l->n; i++) {
+        struct link *k = &l->at[i];
+
+        if (!k->reached && !k->ended)
+            pump_up(l, k, 1);
+        if (k->reached || k->ended)
+            continue;
+        k->silent = true;
+        kill(-k->child.pid, SIGKILL);
+    }
 }
 
 /* ---- events ---- */
