@@ -3,16 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define TEXT_BYTES 512
+#define ID_PIDFD ((idtype_t)3)      /* P_PIDFD, which older headers do not have */
 #define END "end\n"              /* the last line of the output */
 #define WRITTEN "written\n" END
 #define IRREGULAR "irregular\n" END
@@ -81,7 +85,8 @@ static tutti_status store_here(const char *path, const char *temporary, int fd, 
 /* ---- by a process ---- */
 
 /* Starts the process, whose output is the pipe `out`. It gets no other descriptor of this process,
- * so peers and launchers do not wait for it. Returns an errno. */
+ * so peers and launchers do not wait for it. As in this thread, all signals are blocked in it: a
+ * terminal or a launcher that ends the job must not interrupt it. Returns an errno. */
 static int start_process(char *const argv[], int in, int out, pid_t *pid)
 {
     char path[4096] = "PATH=/usr/bin:/bin", locale[] = "LC_ALL=C";
@@ -103,15 +108,41 @@ static int start_process(char *const argv[], int in, int out, pid_t *pid)
     return err;
 }
 
-/* Reads the output up to its last line, or its end; keeps the begin. A child that the program forks
- * meanwhile may have the pipe open for ever. */
-static void read_text(int fd, char text[TEXT_BYTES])
+/* Returns a descriptor of the process, or -1 if the kernel or a sandbox does not support it. Unlike
+ * its number, it never refers to a later process: the program may wait for all of its children. */
+static int open_process(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static void await_process(pid_t pid, int process)
+{
+    siginfo_t info;
+
+    if (process < 0 || (waitid(ID_PIDFD, (id_t)process, &info, WEXITED) != 0 && errno == EINVAL))
+        waitpid(pid, NULL, 0);
+}
+
+/* Waits for output or the end of the process. Returns whether there is something to read. */
+static bool await_text(int fd, int process)
+{
+    struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = process, .events = POLLIN } };
+
+    while (poll(p, 2, -1) < 0 && errno == EINTR)
+        ;
+    return p[0].revents || poll(p, 1, 0) > 0;   /* written just before the end */
+}
+
+/* Reads the output up to its last line, its end, or that of the process; keeps the begin. A child
+ * that the program forks meanwhile may have the pipe open for ever. */
+static void read_text(int fd, int process, char text[TEXT_BYTES])
 {
     char more[TEXT_BYTES];
     size_t used = 0;
     ssize_t n;
 
-    while ((n = read(fd, more, sizeof more)) > 0 || (n < 0 && errno == EINTR)) {
+    while (await_text(fd, process) &&
+           ((n = read(fd, more, sizeof more)) > 0 || (n < 0 && errno == EINTR))) {
         const size_t room = TEXT_BYTES - 1 - used, take = n > 0 ? (size_t)n : 0;
 
         memcpy(text + used, more, take < room ? take : room);
@@ -139,7 +170,7 @@ tutti_status tt_dump_store(const char *path, int fd, char *why, size_t bytes)
     char target[PATH_MAX];
     char *const argv[] = { shell, option, commands, name, target, temporary, folder, NULL };
     char *slash;
-    int ends[2], err;
+    int ends[2], process, err;
     pid_t pid;
 
     if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= PATH_MAX)
@@ -156,11 +187,15 @@ tutti_status tt_dump_store(const char *path, int fd, char *why, size_t bytes)
         return fail_store(path, strerror(errno), why, bytes);
     err = start_process(argv, fd, ends[1], &pid);
     close(ends[1]);
-    if (!err)
-        read_text(ends[0], text);
-    close(ends[0]);
-    if (err)
+    if (err) {
+        close(ends[0]);
         return store_here(path, temporary, fd, why, bytes);
-    waitpid(pid, NULL, 0);      /* the program may have done this */
+    }
+    process = open_process(pid);
+    read_text(ends[0], process, text);
+    close(ends[0]);
+    await_process(pid, process);
+    if (process >= 0)
+        close(process);
     return judge_text(path, text, why, bytes);
 }

@@ -203,6 +203,63 @@ static void a_full_disk_leaves_the_old_file(void **state)
     assert_int_equal(rmdir(path_of("small")), 0);
 }
 
+static void reap_all(int sig)
+{
+    (void)sig;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}
+
+/* The program waits for all of its children, also the process that stores the dump, or ignores their
+ * ends. */
+static void programs_that_reap_all_children_get_dumps(void **state)
+{
+    void (*const handlers[])(int) = { reap_all, SIG_IGN };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++) {
+        signal(SIGCHLD, handlers[i]);
+        for (int k = 0; k < 5; k++)
+            assert_int_equal(tutti_trace_dump(path_of("whole.jsonl"), NULL), TUTTI_OK);
+    }
+    signal(SIGCHLD, SIG_DFL);
+}
+
+/* Another process, like a fork of the program, has the output of the storing process open. */
+static void the_end_of_the_storing_process_is_noticed(void **state)
+{
+    const char *path = getenv("PATH");
+    char *before = path ? strdup(path) : NULL, text[600];
+    int pid = 0;
+    FILE *f;
+
+    (void)state;
+    assert_int_equal(mkdir(path_of("bin"), 0700), 0);
+    f = fopen(path_of("bin/cat"), "w");
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\nsleep 1000 &\necho $! >'%s'\nkill -KILL $PPID\n", path_of("holder"));
+    assert_int_equal(fchmod(fileno(f), 0700), 0);
+    fclose(f);
+    snprintf(text, sizeof text, "%s:%s", path_of("bin"), before ? before : "/usr/bin:/bin");
+    setenv("PATH", text, 1);
+    assert_int_equal(tutti_trace_dump(path_of("whole.jsonl"), NULL), TUTTI_ERR_SYSTEM);
+    assert_non_null(strstr(tutti_last_error(), "was ended"));
+    if (before)
+        setenv("PATH", before, 1);
+    else
+        unsetenv("PATH");
+    free(before);
+    f = fopen(path_of("holder"), "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%d", &pid), 1);
+    fclose(f);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(unlink(path_of("holder")), 0);
+    assert_int_equal(unlink(path_of("bin/cat")), 0);
+    assert_int_equal(rmdir(path_of("bin")), 0);
+    assert_int_equal(tutti_trace_dump(path_of("whole.jsonl"), NULL), TUTTI_OK);     /* tidies */
+}
+
 /* Failures in quick succession are one event: one dump. */
 static void a_storm_of_failures_writes_one_dump(void **state)
 {
@@ -374,6 +431,8 @@ int main(void)
         cmocka_unit_test(a_file_that_cannot_be_written_is_an_error),
         cmocka_unit_test(a_file_is_not_writable_by_others),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
+        cmocka_unit_test(programs_that_reap_all_children_get_dumps),
+        cmocka_unit_test(the_end_of_the_storing_process_is_noticed),
         cmocka_unit_test(a_snapshot_shows_the_records_of_the_process),
         cmocka_unit_test(subscribers_receive_begins_and_ends),
         cmocka_unit_test(a_storm_of_failures_writes_one_dump),
