@@ -158,7 +158,7 @@ static void see_record(struct scan *s, const struct tt_oplog_record *o)
     }
     if (s->query->what == TT_COLLECT_RATES && o->called >= p->since)
         count_busy(s, p, o);
-    if (!is_collective(o->call.kind)) {
+    if (!is_collective(o->call.kind) || !o->call.comm) {
         if (open)
             add_single(s, o);
         return;
