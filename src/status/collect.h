@@ -37,6 +37,7 @@ enum tt_collect_what {
     TT_COLLECT_ALL,                     /* the positions of all ranks */
     TT_COLLECT_RANK,                    /* one rank in depth */
     TT_COLLECT_RATES,                   /* the same as ALL, and the rates of communicators */
+    TT_COLLECT_DUMP,                    /* none: each rank writes a trace dump */
     TT_COLLECT_WHATS
 };
 

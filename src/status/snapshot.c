@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "trace/comms.h"
+#include "trace/dump.h"
 #include "trace/notes.h"
 #include "trace/oplog.h"
 #include "tutti/tutti.h"
@@ -307,7 +308,9 @@ void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
     struct scan s = { .query = q, .rank = rank, .report = r, .rates = true };
 
     r->nuntraced = tt_oplog_depth() == 0;
-    if (q->what == TT_COLLECT_RANK && q->target != rank)
+    if (q->what == TT_COLLECT_DUMP)
+        r->ndumps = tt_dump_command();
+    if (q->what == TT_COLLECT_DUMP || (q->what == TT_COLLECT_RANK && q->target != rank))
         return;
     if (q->what == TT_COLLECT_RATES && source->lanes)
         snapshot_lanes(&s, source);

@@ -26,7 +26,7 @@ struct tt_snapshot_source {
 };
 
 /* Adds the positions of this process, which is `rank` of the job, or, in depth, its operations.
- * Scans the whole trace. */
+ * Scans the whole trace. For TT_COLLECT_DUMP, starts a dump instead. */
 void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
                         const struct tt_snapshot_source *source, struct tt_status_report *r);
 

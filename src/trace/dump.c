@@ -315,9 +315,37 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
     tt_dump_state_fini(s);
 }
 
+/* The caller holds the lock. */
+static bool is_commanded(void)
+{
+    for (const struct dump_job *j = dump.first; j; j = j->next)
+        if (j->reason == TT_DUMP_COMMAND)
+            return true;
+    return false;
+}
+
+bool tt_dump_command(void)
+{
+    struct dump_job *j = NULL;
+    bool good;
+
+    if (!atomic_load_explicit(&dump_is_on, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&dump.lock);
+    good = is_commanded();
+    if (!good)
+        j = job_create(NULL, TT_DUMP_COMMAND, NULL);
+    if (j && !job_enqueue(j))
+        job_release(j);
+    else if (j)
+        good = ensure_thread();
+    pthread_mutex_unlock(&dump.lock);
+    return good;
+}
+
 /* ---- calls ---- */
 
-tutti_status tt_dump_now(const char *path, enum tt_dump_reason reason, const char *message)
+tutti_status tt_dump_call(const char *path, const char *message)
 {
     const struct timespec deadline = deadline_after(TT_DUMP_WAIT_NS);
     struct dump_job *j;
@@ -332,7 +360,7 @@ tutti_status tt_dump_now(const char *path, enum tt_dump_reason reason, const cha
         return tt_fail(TUTTI_ERR_INVALID,
                        "tutti_trace_dump: the path is too long: %zu bytes (the maximum is %d)",
                        strlen(path), PATH_MAX - 17);
-    j = job_create(path, reason, message);
+    j = job_create(path, TT_DUMP_CALL, message);
     if (!j)
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_trace_dump: out of memory");
     pthread_mutex_lock(&dump.lock);
@@ -358,11 +386,6 @@ tutti_status tt_dump_now(const char *path, enum tt_dump_reason reason, const cha
     job_release(j);
     pthread_mutex_unlock(&dump.lock);
     return st ? tt_fail(st, "tutti_trace_dump: %s", why) : TUTTI_OK;
-}
-
-tutti_status tt_dump_call(const char *path, const char *message)
-{
-    return tt_dump_now(path, TT_DUMP_CALL, message);
 }
 
 /* ---- start ---- */

@@ -39,11 +39,12 @@ bool tt_dump_is_due(void);
 /* Starts an automatic dump, which contains *s; takes its memory. Never waits. Any thread, also
  * under a progress lock. */
 void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dump_state *s);
+/* Starts a dump by a command for the whole job, unless one has not been written yet. Never waits,
+ * as tt_dump_post. Returns whether one will be written: TUTTI_TRACE_DIR is set. */
+bool tt_dump_command(void);
 /* Waits until automatic dumps are written, at most TT_DUMP_AWAIT_NS. Not under a lock. */
 void tt_dump_await(void);
 /* As tutti_trace_dump. */
 tutti_status tt_dump_call(const char *path, const char *message);
-/* As tt_dump_call, for another reason. */
-tutti_status tt_dump_now(const char *path, enum tt_dump_reason reason, const char *message);
 
 #endif

@@ -169,6 +169,36 @@ class Jobs(StatusTest):
         for line in text.splitlines():
             self.assertRegex(line, r"^(# (HELP|TYPE) \w+ .+|\w+\{[^{}]*\} [0-9.]+)$")
 
+    def test_dumps_of_all_ranks_name_the_culprit(self):
+        folder = self.base.parent / "traces"
+        folder.mkdir()
+        self.start("never", 3, TUTTI_TRACE_DIR=str(folder))
+        self.await_status(lambda a: a["active"] == RANKS - 1, "the others wait")
+        done = self.status("--dump", "--timeout", QUERY_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"\n{RANKS} ranks write a trace dump to TUTTI_TRACE_DIR\n", done.stdout)
+        wait_until(lambda: len(list(folder.glob("*.jsonl"))) == RANKS, "the dumps")
+        for path in folder.glob("*.jsonl"):
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(json.loads(f.readline())["reason"], "command")
+        found = subprocess.run([TUTTI, "analyze", "--json", folder], capture_output=True, text=True,
+                               timeout=PATIENCE_S, check=False)
+        self.assertEqual(found.returncode, 3, found.stderr)
+        self.assertEqual(json.loads(found.stdout)["diagnoses"][0]["culprits"], [3])
+
+    def test_dumps_need_a_directory(self):
+        self.start("run", ranks=2)
+        done = self.status("--dump", "--timeout", QUERY_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("\n0 ranks write a trace dump to TUTTI_TRACE_DIR\n2 ranks write none: ",
+                      done.stdout)
+        done = self.status("--dump", "--json", "--timeout", QUERY_S)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["dumps"]), (1, 0))
+        for option in ("--watch", "--rank=1", "--metrics", "--serve=0"):
+            done = self.status("--dump", option)
+            self.assertEqual(done.returncode, 2, option)
+            self.assertIn("--dump excludes", done.stderr)
+
     def test_many_ranks_report(self):
         self.start("never", 17, ranks=MANY)
         answer = self.await_status(lambda a: a["active"] == MANY - 1 and is_missing(a, 17),
@@ -293,7 +323,7 @@ class Clients(StatusTest):
         wait_until(connected, "connect")
         return client
 
-    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=3):
+    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=4):
         body = (bytes([version, what]) + rank.to_bytes(4, "little")
                 + timeout_ms.to_bytes(4, "little"))
         return HEAD + bytes([2, 0]) + len(body).to_bytes(4, "little") + body

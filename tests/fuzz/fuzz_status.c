@@ -94,8 +94,8 @@ static void check_again(const struct tt_status_report *r)
     while ((bytes = tt_status_write(r, &at, rows, sizeof rows)) > 0)
         tt_assert(tt_status_merge(&again, rows, bytes));
     tt_assert(again.nreported == r->nreported && again.left_out == r->left_out &&
-              again.ncomms == r->ncomms && again.nops == r->nops && again.nlanes == r->nlanes &&
-              again.detail.present == r->detail.present);
+              again.ncomms == r->ncomms && again.ndumps == r->ndumps && again.nops == r->nops &&
+              again.nlanes == r->nlanes && again.detail.present == r->detail.present);
     for (uint32_t i = 0; i < r->ncomms; i++)
         tt_assert(again.comms[i].hash == r->comms[i].hash &&
                   again.comms[i].nreported == r->comms[i].nreported &&

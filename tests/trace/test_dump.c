@@ -268,6 +268,7 @@ static void a_storm_of_failures_writes_one_dump(void **state)
 
     (void)state;
     assert_false(tt_dump_is_due());
+    assert_false(tt_dump_command());
     setenv("TUTTI_TRACE_DIR", folder, 1);
     setenv("TUTTI_TRACE_SIGNAL", "0", 1);
     assert_int_equal(tt_dump_start(), TUTTI_OK);
@@ -290,6 +291,28 @@ static void a_storm_of_failures_writes_one_dump(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(tutti_trace_dump(NULL, NULL), TUTTI_OK);
     assert_true(exists(path));
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Commands in quick succession write one dump, after the directory was set. */
+static void a_command_writes_a_dump(void **state)
+{
+    struct json_object *head;
+    char path[300];
+    FILE *f;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", path_of("tutti-trace.0000000000000077.3.jsonl"));
+    for (int i = 0; i < 100; i++)
+        assert_true(tt_dump_command());
+    tt_dump_await();
+    f = fopen(path, "r");
+    assert_non_null(f);
+    head = next_line(f);
+    fclose(f);
+    assert_string_equal(json_object_get_string(member(head, "reason")), "command");
+    assert_null(member(head, "message"));
+    json_object_put(head);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -436,6 +459,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_shows_the_records_of_the_process),
         cmocka_unit_test(subscribers_receive_begins_and_ends),
         cmocka_unit_test(a_storm_of_failures_writes_one_dump),
+        cmocka_unit_test(a_command_writes_a_dump),
         cmocka_unit_test(without_a_shell_a_thread_stores_the_dump),
     };
 

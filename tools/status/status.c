@@ -15,7 +15,7 @@
 struct options {
     struct status_target target;
     enum { FORM_TEXT, FORM_JSON, FORM_METRICS } form;
-    bool in_depth;
+    bool in_depth, dump;
     const char *serve;          /* address; NULL: print */
     uint32_t rank, rows;
     double watch_s;             /* 0: once */
@@ -42,6 +42,9 @@ static void check_options(void *options, struct argp_state *state)
 
     if (o->serve && (o->in_depth || o->form != FORM_TEXT))
         argp_error(state, "conflicting options: --serve excludes --rank, --json and --metrics");
+    if (o->dump && (o->serve || o->in_depth || o->watch_s > 0 || o->form == FORM_METRICS))
+        argp_error(state,
+                   "conflicting options: --dump excludes --serve, --rank, --watch and --metrics");
 }
 
 static const struct option_row option_rows[] = {
@@ -49,6 +52,9 @@ static const struct option_row option_rows[] = {
       "repeat every SECONDS (default 2)" },
     { "rank", 'r', "RANK", 0, OPTION_CALL(take_rank),
       "show one rank in detail: its communicators, operations in progress and last operations" },
+    { "dump", 0, NULL, 0, OPTION_FLAG(struct options, dump),
+      "let each rank write a trace dump to its TUTTI_TRACE_DIR, and print how many do; tutti "
+      "analyze reads them" },
     { "json", 0, NULL, 0, OPTION_VALUE(struct options, form, FORM_JSON),
       "print one JSON document per query, on one line" },
     { "metrics", 0, NULL, 0, OPTION_VALUE(struct options, form, FORM_METRICS),
@@ -77,12 +83,14 @@ static const struct command_line command = {
         "One process is queried; it collects the reports of all ranks, also while the program "
         "computes or hangs. The sockets are in /tmp/tutti-UID, or in the directory TUTTI_STATUS, "
         "and only their user and root can connect.\n\n"
-        "Exit status: 0 on success, 1 if no process responds, 2 on a usage error.\n\n"
+        "Exit status: 0 on success, 1 if no process responds or, with --dump, no rank writes a "
+        "dump, 2 on a usage error.\n\n"
         "Examples:\n"
         "  tutti status\n"
         "  tutti status 9f3c --rank 12\n"
         "  tutti status --watch=1 --rows 5\n"
         "  tutti status --json\n"
+        "  tutti status --dump\n"
         "  tutti status --serve 9464\n",
 };
 
@@ -92,6 +100,8 @@ static bool print_answer(const struct options *o, const struct status_answer *a)
         return status_print_json(a, stdout);
     if (o->form == FORM_METRICS)
         status_print_metrics(a, o->rows, stdout);
+    else if (o->dump)
+        status_print_dumps(a, stdout);
     else if (o->in_depth)
         status_print_rank(a, o->rows, stdout);
     else
@@ -102,7 +112,9 @@ static bool print_answer(const struct options *o, const struct status_answer *a)
 /* Queries a process, and prints the answer. */
 static bool show(const struct options *o, const struct status_where *w)
 {
-    const struct tt_collect_query q = { .what = o->in_depth ? TT_COLLECT_RANK : TT_COLLECT_ALL,
+    const struct tt_collect_query q = { .what = o->dump       ? TT_COLLECT_DUMP
+                                                : o->in_depth ? TT_COLLECT_RANK
+                                                              : TT_COLLECT_ALL,
                                         .target = o->rank,
                                         .timeout_ms = o->target.timeout_ms };
     char why[STATUS_WHY_BYTES] = "";
@@ -123,6 +135,7 @@ static bool show(const struct options *o, const struct status_where *w)
     good = print_answer(o, &a);
     if (!good)
         fprintf(stderr, "tutti status: out of memory\n");
+    good &= !o->dump || a.report.ndumps > 0;
     status_answer_fini(&a);
     return good;
 }

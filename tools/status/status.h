@@ -104,6 +104,8 @@ void status_op_text(const struct tt_status_op_key *k, char *out, size_t bytes);
 int status_compare_ops(const void *x, const void *y);
 void status_print(const struct status_answer *a, uint32_t rows, FILE *to);
 void status_print_rank(const struct status_answer *a, uint32_t rows, FILE *to);
+/* The result of a command for dumps. */
+void status_print_dumps(const struct status_answer *a, FILE *to);
 /* The ranks that did not report, and why. */
 void status_print_lists(const struct status_answer *a, FILE *to);
 /* Prints e.g. "1.5 GB/s". */

@@ -201,6 +201,8 @@ static void add_head(struct json_object *o, const struct status_answer *a)
     add_number(o, "operations_per_s", r->ops_per_s);
     add_number(o, "bytes_per_s", r->bytes_per_s);
     add_number(o, "left_out", r->left_out);
+    if (a->query.what == TT_COLLECT_DUMP)
+        add_number(o, "dumps", r->ndumps);
 }
 
 bool status_print_json(const struct status_answer *a, FILE *to)

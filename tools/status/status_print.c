@@ -232,6 +232,22 @@ void status_print(const struct status_answer *a, uint32_t rows, FILE *to)
         fprintf(to, "%u rows left out: more than a report holds\n", a->report.left_out);
 }
 
+void status_print_dumps(const struct status_answer *a, FILE *to)
+{
+    const struct tt_status_report *r = &a->report;
+    const uint32_t none = r->nreported - (r->ndumps < r->nreported ? r->ndumps : r->nreported);
+
+    print_head(a, to);
+    fprintf(to, "%u rank%s a trace dump to TUTTI_TRACE_DIR\n", r->ndumps,
+            r->ndumps == 1 ? " writes" : "s write");
+    if (none)
+        fprintf(to,
+                "%u rank%s none: TUTTI_TRACE_DIR is not set, or earlier dumps are not "
+                "complete\n",
+                none, none == 1 ? " writes" : "s write");
+    status_print_lists(a, to);
+}
+
 /* ---- one rank ---- */
 
 static int compare_states(const void *x, const void *y)
