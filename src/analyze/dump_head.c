@@ -110,11 +110,25 @@ static bool begin_job(struct tt_reading *g, const struct head *h)
     return true;
 }
 
+/* The clock of the job is known, so times of ranks that do not know it are not comparable, although
+ * they were with each other. */
+static void forget_host(struct tt_dumps *d)
+{
+    for (uint32_t i = 0; i < d->nmentioned; i++)
+        if (d->ranks[i].is_used) {
+            d->ranks[i].has_clock = false;
+            d->ranks[i].heard = TT_DUMPS_NEVER;     /* in these ranks' dumps */
+        }
+    d->host = TT_INTERN_EMPTY;
+}
+
 static void begin_rank(struct tt_reading *g, const struct head *h)
 {
     struct tt_dumps *d = g->d;
     struct tt_dumps_rank *r = tt_reading_rank(g, (uint32_t)h->rank);
 
+    if (h->has_clock && d->host != TT_INTERN_EMPTY)
+        forget_host(d);
     g->number = (uint32_t)h->rank;
     g->rank = r;
     g->offset_ns = h->offset_ns;

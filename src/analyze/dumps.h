@@ -139,8 +139,8 @@ struct tt_dumps {
     uint32_t nmentioned;                /* one more than the highest rank in a line; used while
                                            dumps are read */
     bool is_elastic;                    /* ranks are member ids, with gaps */
-    uint32_t host;                      /* of the first dump, if it has no clock offset: times of
-                                           this host are comparable; else 0 */
+    uint32_t host;                      /* of the first dump, if no dump has a clock offset: times
+                                           of this host are comparable; else 0 */
     uint32_t kept_max;                  /* TT_DUMPS_KEPT; the caller may set 1 to
                                            TT_DUMPS_KEPT_MAX before the first dump */
     uint32_t ndumps, ncomplete, nrejected;

@@ -409,6 +409,12 @@ static void put_lane(struct dump *d, uint32_t lane, uint32_t peer)
 
 /* ---- all ---- */
 
+/* In one of four jobs, the clock of every fifth host has jumped, so that its offset is unknown. */
+static bool has_jumped(const struct dump *d)
+{
+    return d->j->conf.seed % 4 == 0 && (d->rank / 8 + d->j->conf.seed / 4) % 5 == 0;
+}
+
 static void put_head(struct dump *d)
 {
     const struct job *j = d->j;
@@ -423,10 +429,12 @@ static void put_head(struct dump *d)
             "\"message\":\"\"",
             j->conf.seed, d->rank, j->nranks, d->rank / 8, 1000 + d->rank, reason);
     put_time(d, "now", d->r->dumped_at);
-    fprintf(d->to,
-            ",\"wall_ns\":0,\"clock\":{\"offset_ns\":%" PRId64
-            ",\"error_ns\":300},\"records\":%u,\"lost\":%u}\n",
-            d->r->offset, records_kept(j),
+    fputs(",\"wall_ns\":0,\"clock\":", d->to);
+    if (has_jumped(d))
+        fputs("{\"offset_ns\":null,\"error_ns\":null}", d->to);
+    else
+        fprintf(d->to, "{\"offset_ns\":%" PRId64 ",\"error_ns\":300}", d->r->offset);
+    fprintf(d->to, ",\"records\":%u,\"lost\":%u}\n", records_kept(j),
             d->r->nrecords > records_kept(j) ? d->r->nrecords - records_kept(j) : 0);
     d->lines++;
 }

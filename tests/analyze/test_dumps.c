@@ -224,6 +224,42 @@ static void setup_calls_do_not_match_collectives(void **state)
     tt_dumps_fini(&d);
 }
 
+/* The clocks of ranks 0 and 1, on one host, have jumped. Their times are comparable with each other,
+ * but not with those of ranks that know the clock of the job, in whichever order files are read. */
+static void times_of_clocks_that_jumped_are_not_compared(void **state)
+{
+    static const char *const clocks[] = { "{\"offset_ns\":null,\"error_ns\":null}",
+                                          "{\"offset_ns\":-70000,\"error_ns\":3}" };
+    static const char line[] =
+        "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":%u,\"ranks\":4,\"host\":\"%c\","
+        "\"now\":%u,\"clock\":%s}\n"
+        "{\"peer\":%u,\"state\":\"alive\",\"last_heard\":%u}\n{\"end\":2}\n";
+    static const unsigned orders[][4] = { { 0, 1, 2, 3 }, { 3, 1, 0, 2 }, { 1, 2, 0, 3 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        struct tt_dumps d;
+
+        assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+        for (unsigned k = 0; k < 4; k++) {
+            const unsigned rank = orders[i][k];
+            const bool knows = rank >= 2;
+            char text[2048];
+
+            snprintf(text, sizeof text, line, rank, knows ? 'b' : 'a', knows ? 80000 : 9000000,
+                     clocks[knows], (rank + 1) % 4, knows ? 75000 : 8999999);
+            assert_int_equal(give(&d, "a", text), TUTTI_OK);
+        }
+        assert_int_equal(d.nproblems, 0);
+        assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
+        for (unsigned rank = 0; rank < 4; rank++)
+            assert_int_equal(d.ranks[rank].has_clock, rank >= 2);
+        assert_true(d.ranks[0].heard == 5000 && d.ranks[3].heard == 5000);
+        assert_true(d.ranks[1].heard == TT_DUMPS_NEVER && d.ranks[2].heard == TT_DUMPS_NEVER);
+        tt_dumps_fini(&d);
+    }
+}
+
 /* Ids of members have gaps. Members that are only in closed communicators have left, and the
  * members of the run may differ between dumps. */
 static void elastic_dumps_have_members_with_gaps(void **state)
@@ -288,6 +324,7 @@ int main(void)
         cmocka_unit_test(oldest_completed_operations_are_dropped),
         cmocka_unit_test(missing_and_odd_files_are_reported),
         cmocka_unit_test(setup_calls_do_not_match_collectives),
+        cmocka_unit_test(times_of_clocks_that_jumped_are_not_compared),
         cmocka_unit_test(elastic_dumps_have_members_with_gaps),
         cmocka_unit_test(members_are_ranges),
     };
