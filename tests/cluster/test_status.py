@@ -3,19 +3,23 @@
 stopped, or that calls with other arguments; which clients it refuses; and its sockets."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
-from cluster import BUILD, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import (BUILD, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, environment, marked,
+                     wait_until)
 
 PROGRAM = str(BUILD / "tests" / "cluster" / "prog_status")
 RANKS = 8
@@ -406,6 +410,85 @@ class Clients(StatusTest):
         for client in clients:
             client.sendall(self.request())
         self.await_status(lambda a: a["operations_per_s"] > 0, "operations end", self.path)
+
+
+class HostileProcesses(StatusTest):
+    """A process that answers tutti status without end, or not completely."""
+
+    JOB = 0xab
+
+    def setUp(self):
+        super().setUp()
+        folder = self.base / f"{self.JOB:016x}"
+        folder.mkdir(0o700, parents=True)
+        self.base.chmod(0o700)
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(self.listener.close)
+        self.listener.bind(str(folder / "0"))
+        self.listener.listen()
+
+    def frame(self, kind, body):
+        return HEAD + bytes([kind, 0]) + len(body).to_bytes(4, "little") + body
+
+    def hello(self):
+        return self.frame(1, struct.pack("<BQIIIIBH", 4, self.JOB, 0, 4, 1, os.getpid(), 0, 1)
+                          + b"h")
+
+    def rows(self, first):
+        """A frame with two communicators of its own."""
+        rows = b""
+        for i in range(2):
+            body = struct.pack("<QIIIBH", first + i, 4, 1, 0, 0, 60) + b"n" * 60 + b"\0\0"
+            rows += struct.pack("<BH", 2, len(body)) + body
+        return self.frame(3, rows)
+
+    def serve(self, answers):
+        """Sends HELLO and, after the request, the answers."""
+        def run():
+            with contextlib.suppress(OSError):
+                while True:
+                    client = self.listener.accept()[0]
+                    with client, contextlib.suppress(OSError):
+                        client.sendall(self.hello())
+                        if client.recv(4096):
+                            for answer in answers():
+                                client.sendall(answer)
+                        while client.recv(4096):
+                            pass
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+
+    def query_it(self):
+        """Returns the output and the peak memory in KiB of a query that must fail."""
+        with tempfile.TemporaryFile("w+") as out:
+            tool = subprocess.Popen([TUTTI, "status", "--timeout", "0.5"], env=self.env,
+                                    stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            _, status, usage = os.wait4(tool.pid, 0)
+            tool.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            text = out.read()
+        self.assertEqual(tool.returncode, 1, text)
+        return text, usage.ru_maxrss
+
+    def test_endless_answers_end_at_the_deadline(self):
+        self.serve(lambda: map(self.rows, itertools.count(1, 2)))
+        text, kib = self.query_it()
+        self.assertIn("rank 0 did not answer in time", text)
+        if not SANITIZED:
+            self.assertLess(kib, 64 << 10)
+
+    def test_incomplete_answers_end_at_the_deadline(self):
+        self.serve(lambda: [self.rows(1), self.rows(3)[:20]])
+        self.assertIn("rank 0 did not answer in time", self.query_it()[0])
+
+    def test_invalid_answers_are_refused(self):
+        answers = [self.frame(3, b"\x02\xff\xff"), self.frame(9, b""), b"GET / HTTP/1.1\r\n"]
+        rest = iter(answers)
+        self.serve(lambda: [next(rest)])
+        for answer in answers:
+            with self.subTest(answer=answer):
+                self.assertIn("protocol error: ", self.query_it()[0])
 
 
 if __name__ == "__main__":

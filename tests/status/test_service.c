@@ -13,6 +13,8 @@
 #include "status/service.h"
 #include "status/talk.h"
 #include "support/unit.h"
+#include "trace/comms.h"
+#include "trace/oplog.h"
 
 #define PATIENCE_NS (60 * TT_SECOND)
 #define JOB 0x1234
@@ -89,11 +91,27 @@ static bool talk_next(struct talker *t, struct tt_service *s, struct tt_frame *f
     return true;
 }
 
-static void a_request_is_answered(void **state)
+/* Sends a request and merges the whole answer. */
+static void talk_query(struct talker *t, struct tt_service *s, struct tt_status_report *r)
 {
     const struct tt_collect_query q = { .what = TT_COLLECT_ALL, .timeout_ms = 1000 };
-    struct tt_service *s = open_service(0);
     uint8_t request[TT_TALK_FRAME_MAX];
+    struct tt_frame f;
+
+    tt_status_report_init(r);
+    talk_send(t, request, tt_talk_request_write(&q, request));
+    for (;;) {
+        assert_true(talk_next(t, s, &f));
+        if (f.type == TT_TALK_END)
+            return;
+        assert_int_equal(f.type, TT_TALK_ROWS);
+        assert_true(tt_status_merge(r, f.body, f.bytes));
+    }
+}
+
+static void a_request_is_answered(void **state)
+{
+    struct tt_service *s = open_service(0);
     struct tt_status_report r;
     struct tt_talk_hello hello;
     struct talker t;
@@ -106,15 +124,7 @@ static void a_request_is_answered(void **state)
     assert_int_equal(hello.job, JOB);
     assert_int_equal(hello.pid, getpid());
     for (int i = 0; i < 3; i++) {
-        tt_status_report_init(&r);
-        talk_send(&t, request, tt_talk_request_write(&q, request));
-        for (;;) {
-            assert_true(talk_next(&t, s, &f));
-            if (f.type == TT_TALK_END)
-                break;
-            assert_int_equal(f.type, TT_TALK_ROWS);
-            assert_true(tt_status_merge(&r, f.body, f.bytes));
-        }
+        talk_query(&t, s, &r);
         assert_int_equal(r.nreported, 1);
         tt_status_report_fini(&r);
     }
@@ -187,6 +197,66 @@ static void idle_clients_make_room(void **state)
     assert_false(talk_next(&t[0], s, &f));
     for (uint32_t i = 0; i <= TT_SERVICE_CLIENTS_MAX; i++)
         talk_close(&t[i]);
+    tt_service_close(s);
+}
+
+/* Makes an answer that is longer than what the kernel buffers: communicators with an operation in
+ * progress. */
+static void fill_trace(uint32_t n)
+{
+    const uint32_t ranks[] = { 0, 1 };
+
+    assert_int_equal(tt_oplog_start(), TUTTI_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint16_t comm =
+            tt_comms_add(&(struct tt_comms_info){ .hash = i + 1, .nranks = 2, .ranks = ranks });
+
+        tt_oplog_begin(NULL, &(struct tt_oplog_call){ .peer = TT_OPLOG_NONE,
+                                                      .tag = TT_OPLOG_NONE,
+                                                      .comm = comm,
+                                                      .algo = TT_OPLOG_NO_ALGO,
+                                                      .flags = TT_OPLOG_STARTED });
+    }
+}
+
+/* All but one client request an answer and do not read it. The last one is answered at once, and
+ * the others are dropped later, with a part of their answers. */
+static void clients_that_do_not_read_are_dropped(void **state)
+{
+    enum { N = 4000, STALLED = TT_SERVICE_CLIENTS_MAX - 1 };
+    const struct tt_collect_query q = { .what = TT_COLLECT_ALL, .timeout_ms = 1000 };
+    struct talker t[STALLED], last;
+    struct tt_service *s = open_service(0);
+    uint8_t request[TT_TALK_FRAME_MAX];
+    const uint64_t began_ns = tt_now_ns();
+    struct tt_status_report r;
+    struct tt_frame f;
+
+    (void)state;
+    fill_trace(N);
+    for (uint32_t i = 0; i < STALLED; i++) {
+        talk_open(&t[i]);
+        assert_true(talk_next(&t[i], s, &f));
+        talk_send(&t[i], request, tt_talk_request_write(&q, request));
+    }
+    talk_open(&last);
+    assert_true(talk_next(&last, s, &f));
+    for (int i = 0; i < 3; i++) {
+        talk_query(&last, s, &r);
+        assert_int_equal(r.ncomms, N);
+        tt_status_report_fini(&r);
+    }
+    talk_close(&last);
+    for (uint32_t i = 0; i < STALLED; i++) {
+        struct pollfd p = { .fd = t[i].fd, .events = POLLRDHUP };
+
+        while (poll(&p, 1, 10) <= 0) {
+            tt_service_serve(s);
+            assert_true(tt_now_ns() < began_ns + PATIENCE_NS + TT_SERVICE_STALL_NS);
+        }
+        talk_close(&t[i]);
+    }
+    assert_true(tt_now_ns() >= began_ns + TT_SERVICE_STALL_NS);
     tt_service_close(s);
 }
 
@@ -270,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_replaced_socket_stays),
         cmocka_unit_test(few_descriptors_are_left_to_the_program),
         cmocka_unit_test(the_setting_is_checked),
+        cmocka_unit_test(clients_that_do_not_read_are_dropped),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
