@@ -2,16 +2,17 @@
 the job; and what tutti top shows of lanes, over the number of lanes.
 
 The cost of the trace is the added time of an allreduce of 8 bytes between two ranks in shared
-memory, compared with the same program without the trace (CMake option TUTTI_TRACE). Each round
-measures both in a tight loop, in alternating order, while the processes of the other one sleep. The
-placement of processes in memory changes such times by some percent, so both are started several
-times. Of each start, the 10 % quantiles over the rounds are compared, because other programs on a
-core make a loop many times longer; the value is the median over the starts. tutti status queries
-real ranks that wait in a collective, and ranks in the simulation of tests/status. tutti analyze
-reads dumps of the simulated jobs of tests/analyze. The error of the clock of the job is known
-exactly, because the hosts are network namespaces, behind an emulated line of 20 ms: they have the
-same clock, so each offset is an error. Lanes are those of an allreduce that two ranks repeat, on
-this machine; each value is the median of samples of half a second."""
+memory, compared with the same program without the trace (CMake option TUTTI_TRACE), also when it is
+switched off by TUTTI_TRACE=0. Each round measures them in tight loops, in alternating order, while
+the processes of the others sleep. The placement of processes in memory changes such times by some
+percent, so they are started several times. Of each start, the 10 % quantiles over the rounds are
+compared, because other programs on a core make a loop many times longer; the value is the median
+over the starts. tutti status queries real ranks that wait in a collective, and ranks in the
+simulation of tests/status. tutti analyze reads dumps of the simulated jobs of tests/analyze. The
+error of the clock of the job is known exactly, because the hosts are network namespaces, behind an
+emulated line of 20 ms: they have the same clock, so each offset is an error. Lanes are those of an
+allreduce that two ranks repeat, on this machine; each value is the median of samples of half a
+second."""
 
 import json
 import os
@@ -42,6 +43,7 @@ BYTES = 8
 LANES, LANES_WIRES, LANES_SIZE, LANES_SAMPLES = (1, 2, 4, 8), ("tcp", "verbs"), "8M", 10
 
 TRACE = "trace: added time of an allreduce of 8 B, shm, 2 ranks"
+TRACE_OFF = "trace off (TUTTI_TRACE=0): added time of an allreduce of 8 B, shm, 2 ranks"
 CLOCK = "clock of the job: largest error over a round trip, 2 hosts"
 CLOCK_BOUND = "clock of the job: largest stated bound over a round trip, 2 hosts"
 
@@ -85,7 +87,7 @@ def add_options(parser):
     parser.add_argument("--rounds", type=int, default=ROUNDS,
                         help=f"rounds of the trace's cost, in each start (default {ROUNDS})")
     parser.add_argument("--starts", type=int, default=STARTS,
-                        help=f"starts of both groups for the trace's cost (default {STARTS})")
+                        help=f"starts of the groups for the trace's cost (default {STARTS})")
     parser.add_argument("--quick", action="store_true",
                         help="64 ranks, two starts, and no dumps of 98,304 ranks")
     quiet.add_option(parser)
@@ -101,6 +103,7 @@ def dumps_of(options):
 
 def listing(options):
     yield TRACE
+    yield TRACE_OFF
     yield status_name(status_ranks(options))
     yield from simulated_names()
     for ranks, *_ in dumps_of(options):
@@ -131,9 +134,12 @@ def program_of(tutti, *names):
 # ---- the trace ----
 
 class Traced(contestants.Tutti):
-    def __init__(self, title, path):
+    def __init__(self, title, path, **env):
         super().__init__(path)
-        self.title = title
+        self.title, self.env = title, env
+
+    def launches(self, wire, ranks):
+        return [(argv, {**env, **self.env}) for argv, env in super().launches(wire, ranks)]
 
 
 def without_trace(tutti):
@@ -152,14 +158,16 @@ def loop_us(group):
 
 
 def trace_rows(options, tutti):
-    members = {"on": Traced("Tutti", tutti), "out": Traced("Tutti without the trace",
-                                                           without_trace(tutti))}
+    members = {"on": Traced("Tutti", tutti),
+               "out": Traced("Tutti without the trace", without_trace(tutti)),
+               "off": Traced("Tutti with TUTTI_TRACE=0", tutti, TUTTI_TRACE="0")}
     starts = 2 if options.quick else options.starts
-    return [trace_row([one_start(options, members, i) for i in range(starts)])]
+    found = [one_start(options, members, i) for i in range(starts)]
+    return [trace_row(TRACE, "on", ADDED_REACH, found), trace_row(TRACE_OFF, "off", None, found)]
 
 
 def one_start(options, members, number):
-    """Starts both groups, and returns the 10 % quantiles of their times over the rounds."""
+    """Starts the groups, and returns the 10 % quantiles of their times over the rounds."""
     case = Case("allreduce", BYTES, "shm", 2)
     times = {name: [] for name in members}
     with contestants.Stable(members) as stable:
@@ -168,15 +176,15 @@ def one_start(options, members, number):
             loop_us(group)
         for i in range(options.rounds):
             with quiet.alone(options.lock):
-                for name in ("on", "out") if (i + number) % 2 else ("out", "on"):
+                for name in list(members)[::1 if (i + number) % 2 else -1]:
                     times[name].append(loop_us(groups[name]))
     return {name: statistics.quantiles(found, n=10)[0] for name, found in times.items()}
 
 
-def trace_row(found):
-    added = [100 * (one["on"] / one["out"] - 1) for one in found]
+def trace_row(what, name, reach, found):
+    added = [100 * (one[name] / one["out"] - 1) for one in found]
     without = statistics.median(one["out"] for one in found)
-    return row(TRACE, statistics.median(added), ADDED_REACH, "%",
+    return row(what, statistics.median(added), reach, "%",
                f"compiled out, {without:.3f} us; 10 % quantiles of each start", added)
 
 
@@ -381,7 +389,7 @@ def lanes_samples(tutti, env, job, wire, ends):
 
 def parts(options, tutti):
     """(rows, function that measures them) in order."""
-    yield (TRACE,), lambda: trace_rows(options, tutti)
+    yield (TRACE, TRACE_OFF), lambda: trace_rows(options, tutti)
     yield (status_name(status_ranks(options)),), lambda: status_rows(options, tutti)
     yield simulated_names(), lambda: simulated_rows(options, tutti)
     for one in dumps_of(options):
