@@ -111,11 +111,12 @@ static const struct option_row option_rows[] = {
 static const struct command_line command = {
     .rows = option_rows,
     .doc =
-        "Runs the coordinator, which manages the membership of an elastic run.\vMembers contact "
-        "the coordinator when one of them joins, fails or leaves, but not during collectives. "
+        "Runs the coordinator, which manages the membership of an elastic run.\vMembers send "
+        "heartbeats to the coordinator, and contact it when one of them joins, fails or leaves, "
+        "but not for collectives. "
         "After a restart with the same journal, the run continues. The coordinator prints a line "
         "\"listening on ADDRESS...\" when members can connect. SIGTERM or SIGINT ends the "
-        "coordinator; members then wait until another one is started.\n\n"
+        "coordinator; changes of the membership then wait until it is started again.\n\n"
         "Exit status: 0 after SIGTERM or SIGINT; 1 if it cannot start or continue (address in use, "
         "journal damaged or not writable); 2 on a usage error. See also docs/coordinator.md.\n\n"
         "Examples:\n"

@@ -348,8 +348,9 @@ TUTTI_DEVICE uint64_t tutti_device_add_own(uint64_t *at, uint64_t value)
 #endif
 }
 
-/* The next three functions access words that only blocks of this device use. They are relaxed on a
- * GPU. On a CPU they have acquire or release order, at no extra cost. */
+/* The next three functions access words that only blocks of this device change while kernels run.
+ * They are relaxed on a GPU. On a CPU they have acquire or release order, which costs nothing on
+ * x86. */
 TUTTI_DEVICE uint64_t tutti_device_reserve(uint64_t *at, uint64_t n)
 {
 #if defined(__CUDA_ARCH__)
@@ -1010,9 +1011,10 @@ TUTTI_DEVICE int tutti_device_compares(uint64_t word, tutti_compare compare, uin
 }
 
 /* Tests the word at `offset` in this rank's window. Returns TUTTI_OK if the word satisfies the
- * comparison, else TUTTI_PENDING or the error status of a failed device. On TUTTI_OK, *seen
- * receives the value of the word (seen may be NULL), and data that was put before the signal is
- * visible. May be called by one thread or by all threads of a block. */
+ * comparison, else TUTTI_PENDING, or the error status of a failed device. Returns
+ * TUTTI_ERR_INVALID if `offset` is out of range or not a multiple of 8. On TUTTI_OK, *seen receives
+ * the value of the word (seen may be NULL), and data that was put before the signal is visible. May
+ * be called by one thread or by all threads of a block. */
 TUTTI_DEVICE tutti_status tutti_device_poll(const tutti_device_view *v, uint64_t offset,
                                             tutti_compare compare, uint64_t value, uint64_t *seen)
 {

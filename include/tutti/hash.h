@@ -100,7 +100,7 @@ TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest
         sum[i] += x[i];
 }
 
-/* Computes the hash of content with `bytes` bytes from `sum`, the sum over all blocks. In messages,
+/* Computes the hash of content of `bytes` bytes; `sum` is the sum over all its blocks. In messages,
  * the hash is sent as four little-endian words. */
 TUTTI_HASH_CODE void tutti_hash_end(uint32_t value[4], const uint32_t sum[4], uint64_t bytes)
 {

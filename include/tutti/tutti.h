@@ -23,17 +23,18 @@
  *  - Structs: zero the whole struct, then set `size` to the sizeof of its type. A field that is
  *    zero (or NULL) takes its default value. New releases add fields at the end. If an older
  *    program lacks a field, a newer library treats the field as zero. An older library accepts
- *    unknown fields only if they are zero; otherwise it returns TUTTI_ERR_INVALID.
+ *    unknown fields only if they are zero; otherwise it returns TUTTI_ERR_INVALID. tutti_state and
+ *    tutti_elastic must have exactly the size that the library knows.
  *  - Ownership: buffers belong to the caller. Tutti accesses them until the call returns or, for a
  *    non-blocking call, until its request completes. This also applies to failed calls.
- *  - In place, as in NCCL: allreduce, reduce, broadcast and alltoall with src == dst;
- *    allgather and gather with src == dst[rank]; reduce_scatter and scatter with dst == src[rank].
- *    Any other overlap of src and dst is an error.
+ *  - In place, as in NCCL: allreduce, reduce and broadcast with src == dst; allgather and gather
+ *    with src == dst[rank]; reduce_scatter and scatter with dst == src[rank]. Also alltoall with
+ *    src == dst. Any other overlap of src and dst is an error.
  *
  * Any collective, send, receive or wait may return any error of tutti_status below. The comments on
  * individual calls explain only errors that need it.
  *
- * Sources: NCCL 2.x user guide (names, argument order, in-place rules, busbw); MPI 4.0, chapters 5
+ * Sources: NCCL 2.x user guide (names, argument order, in-place rules, busbw); MPI 4.0, chapters 3
  * and 6 (definitions of the operations); NCCLX (arXiv 2510.20171). */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H

@@ -835,9 +835,8 @@ static tutti_status fail_unreached(const struct meet *m)
     }
     if (m->accepted)
         return tt_fail(TUTTI_ERR_TIMEOUT,
-                       "rank %u: no answer from the rendezvous server at %s: the server accepted "
-                       "this rank, but sent nothing more "
-                       "within %.1f s",
+                       "rank %u: no answer from the rendezvous server at %s: this rank was "
+                       "accepted, but start-up did not complete within %.1f s",
                        m->launch->rank, where, waited_s);
     if (awaits_leader(m))
         return tt_fail(

@@ -161,7 +161,7 @@ tutti_status tt_route_flaw_status(const struct tt_route_flaw *f, uint32_t nexper
 
     if (!tt_route_flaw_sound(f))
         return tt_fail(TUTTI_ERR_PROTOCOL,
-                       "%s: protocol error: rank %u reports an unknown routing error", call, rank);
+                       "%s: protocol error: rank %u reports an invalid routing error", call, rank);
     switch ((enum tt_route_flaw_kind)f->kind) {
     case TT_ROUTE_MANY:
         return tt_fail(TUTTI_ERR_INVALID,

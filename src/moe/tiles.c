@@ -94,7 +94,7 @@ static tutti_status make_window_memory(tutti_moe *m, struct tiles *t)
     if (bytes > WINDOW_BYTES_MAX)
         return tt_fail(
             TUTTI_ERR_INVALID,
-            "tutti_moe_create: the tiles of all ranks need %llu bytes: the maximum is %llu",
+            "tutti_moe_create: the window of this rank needs %llu bytes: the maximum is %llu",
             (unsigned long long)bytes, WINDOW_BYTES_MAX);
     if (m->device.alloc) {
         t->owned = tt_moe_alloc(m, bytes, 1, "a window");

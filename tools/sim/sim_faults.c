@@ -28,7 +28,7 @@ static const struct form {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Reads digits at *at, and moves *at behind them. */
+/* Reads digits at *at, and advances *at past them. */
 static bool read_whole(const char **at, uint32_t *out)
 {
     unsigned long long v;
@@ -73,7 +73,7 @@ static bool read_level(const char **at, uint32_t *out)
     return true;
 }
 
-/* Parses the text behind the name. False if it does not match the form. The caller checks the
+/* Parses the text after the name. Returns false if it does not match the form. The caller checks the
  * bounds of the factor. */
 static bool read_fault(const struct form *form, const char *at, struct tt_fault *f)
 {

@@ -106,7 +106,7 @@ static void page_name(const struct tt_status_comm *c, FILE *to)
         fprintf(to, "%016" PRIx64, c->hash);
 }
 
-/* The ranks that have not called the operation, or differ from it. */
+/* The ranks that have not called the operation, or have called a different one. */
 static void page_others(const struct status_judged *j, FILE *to)
 {
     const char *between = "";
