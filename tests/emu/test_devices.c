@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void properties_agree_with_attributes(void **state)
@@ -119,6 +120,47 @@ static void visible(void *arg)
         _exit(4);
 }
 
+/* Another process, without peer access: opens the handle in the pipe on each device. */
+static void open_handle(int from)
+{
+    cudaIpcMemHandle_t handle;
+    void *p;
+
+    if (read(from, &handle, sizeof handle) != (ssize_t)sizeof handle)
+        _exit(1);
+    if (cudaSetDevice(1) || cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess) !=
+                                cudaErrorPeerAccessUnsupported)
+        _exit(2);
+    if (cudaSetDevice(0) || cudaIpcOpenMemHandle(&p, handle, cudaIpcMemLazyEnablePeerAccess) ||
+        cudaIpcCloseMemHandle(p))
+        _exit(3);
+    _exit(0);
+}
+
+static void without_peers(void *arg)
+{
+    cudaIpcMemHandle_t handle;
+    int ends[2], status = 0;
+    pid_t child;
+    void *p;
+
+    (void)arg;
+    setenv("TUTTI_EMU_DEVICES", "2", 1);
+    setenv("TUTTI_EMU_PEERS", "0", 1);
+    if (pipe(ends))
+        _exit(4);
+    child = fork();
+    if (!child)
+        open_handle(ends[0]);
+    if (cudaMalloc(&p, 1000) || cudaIpcGetMemHandle(&handle, p) ||
+        write(ends[1], &handle, sizeof handle) != (ssize_t)sizeof handle)
+        _exit(5);
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        _exit(6);
+    if (WEXITSTATUS(status))
+        _exit(WEXITSTATUS(status));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,10 +170,12 @@ int main(void)
         cmocka_unit_test(events_belong_to_their_device),
     };
     const int none = gpu_in_child(without_devices, NULL), some = gpu_in_child(visible, NULL);
+    const int apart = gpu_in_child(without_peers, NULL);
 
-    if (none || some) {
-        print_error("children ended with status %#x (no devices), %#x (CUDA_VISIBLE_DEVICES)\n",
-                    (unsigned)none, (unsigned)some);
+    if (none || some || apart) {
+        print_error("children ended with status %#x (no devices), %#x (CUDA_VISIBLE_DEVICES), %#x "
+                    "(TUTTI_EMU_PEERS)\n",
+                    (unsigned)none, (unsigned)some, (unsigned)apart);
         return 1;
     }
     setenv("TUTTI_EMU_DEVICES", "3", 1);

@@ -6,6 +6,7 @@
  * Only the ranks use CUDA: they are forked before. */
 #include "support/unit.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,19 @@ static void stage_what_cannot_be_opened(struct rank *k)
     }
 }
 
+/* Emulated devices that cannot access each other: everything is staged. */
+static void stage_without_peer_access(struct rank *k)
+{
+    for (int round = 0; round < 2; round++) {
+        k->src = allocate(k, false);
+        k->dst = allocate(k, false);
+        run_all(k, round);
+        release(k, k->src, false);
+        release(k, k->dst, false);
+    }
+    EXPECT(pulled(k) == 0);
+}
+
 /* Pinned memory has no handle: it is staged, and later device memory is not. */
 static void stage_memory_without_handle(struct rank *k)
 {
@@ -323,6 +337,20 @@ static void memory_that_cannot_be_opened_is_staged(void **state)
     run_ranks(stage_what_cannot_be_opened);
 }
 
+/* A GPU's driver ignores the variable. */
+static void devices_without_peer_access_are_staged(void **state)
+{
+    void *const library = dlopen("libcuda.so.1", RTLD_NOW);
+    const bool is_emulated = library && dlsym(library, "tutti_emu_host_alias");
+
+    (void)state;
+    if (!is_emulated)
+        skip();
+    setenv("TUTTI_EMU_PEERS", "0", 1);
+    run_ranks(stage_without_peer_access);
+    unsetenv("TUTTI_EMU_PEERS");
+}
+
 static void memory_without_a_handle_is_staged(void **state)
 {
     (void)state;
@@ -340,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_of_other_processes_is_copied_and_never_stale),
         cmocka_unit_test(memory_that_cannot_be_opened_is_staged),
+        cmocka_unit_test(devices_without_peer_access_are_staged),
         cmocka_unit_test(memory_without_a_handle_is_staged),
         cmocka_unit_test(different_sizes_are_an_error_of_both_ranks),
     };

@@ -3,6 +3,7 @@
 #include "fail.h"
 #include "machine.h"
 #include "memory.h"
+#include "peer.h"
 #include "space.h"
 
 #include <errno.h>
@@ -118,14 +119,17 @@ release:
     return st;
 }
 
-CUresult tt_emu_ipc_memory_open(const struct tt_emu_ipc *handle, CUdeviceptr *out)
+CUresult tt_emu_ipc_memory_open(int device, const struct tt_emu_ipc *handle, CUdeviceptr *out)
 {
+    const int owner = tt_emu_device_of_physical(handle->device);
     struct opened *o;
     CUresult st = CUDA_SUCCESS;
     int fd;
 
-    if (!handle->bytes || tt_emu_device_of_physical(handle->device) < 0)
+    if (!handle->bytes || owner < 0)
         return CUDA_ERROR_INVALID_VALUE;
+    if (owner != device && !tt_emu_peer_possible(device, owner))
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     pthread_mutex_lock(&lock);
     for (o = opened; o && memcmp(&o->handle, handle, sizeof(*handle)); o = o->next)
         ;

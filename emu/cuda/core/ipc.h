@@ -26,9 +26,10 @@ CUresult tt_emu_ipc_export(uint32_t kind, int fd, int device, size_t offset, siz
  * exported it has ended or is not accessible. The caller closes *fd. */
 CUresult tt_emu_ipc_import(uint32_t kind, const struct tt_emu_ipc *handle, int *fd);
 
-/* Memory of another process. Opening it again returns the same address and counts. */
+/* Memory of another process. Opening it again returns the same address and counts.
+ * CUDA_ERROR_PEER_ACCESS_UNSUPPORTED if `device`, the current one, cannot access its device. */
 CUresult tt_emu_ipc_memory_export(CUdeviceptr p, struct tt_emu_ipc *out);
-CUresult tt_emu_ipc_memory_open(const struct tt_emu_ipc *handle, CUdeviceptr *out);
+CUresult tt_emu_ipc_memory_open(int device, const struct tt_emu_ipc *handle, CUdeviceptr *out);
 CUresult tt_emu_ipc_memory_close(CUdeviceptr p);
 
 #endif

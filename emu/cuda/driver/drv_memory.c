@@ -174,7 +174,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *p, CUipcMemHandle handle, unsig
     if (st || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
         return st ? st : CUDA_ERROR_INVALID_VALUE;
     memcpy(&h, &handle, sizeof(h));
-    return tt_emu_ipc_memory_open(&h, p);
+    return tt_emu_ipc_memory_open(device, &h, p);
 }
 
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr p)

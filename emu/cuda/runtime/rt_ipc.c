@@ -40,7 +40,7 @@ cudaError_t CUDARTAPI cudaIpcOpenMemHandle(void **p, cudaIpcMemHandle_t handle, 
         st = CUDA_ERROR_INVALID_VALUE;
     memcpy(&h, &handle, sizeof(h));
     if (!st)
-        st = tt_emu_ipc_memory_open(&h, &at);
+        st = tt_emu_ipc_memory_open(device, &h, &at);
     if (!st)
         *p = (void *)at;
     return tt_emu_rt_done(st);
