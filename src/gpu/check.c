@@ -130,36 +130,78 @@ static tutti_status check_signal(const tutti_gpu_op *op)
     return TUTTI_OK;
 }
 
-/* Checks one end of a buffer. */
-static tutti_status check_address(const tutti_gpu_op *op, const char *what, const void *pointer)
-{
-    const struct tt_cuda *cu = op->gpu->cu;
-    const char *call = tt_gpu_kind_name(op->kind);
-    const int kind = tt_gpu_memory_kind(cu, pointer);
-    int device = -1;
+/* The allocation at an address. */
+struct allocation {
+    int kind;                   /* as of tt_gpu_memory_kind */
+    int device;                 /* -1: unknown */
+    tt_cuda_address end;        /* 0: unknown */
+    bool is_whole;              /* not mapped in pieces, so nothing can continue it */
+};
 
-    if (!kind)
+static struct allocation allocation_at(const struct tt_cuda *cu, tt_cuda_address at)
+{
+    static const int which[] = { TT_CUDA_POINTER_MEMORY, TT_CUDA_POINTER_DEVICE,
+                                 TT_CUDA_POINTER_RANGE_START, TT_CUDA_POINTER_RANGE_SIZE,
+                                 TT_CUDA_POINTER_IPC };
+    unsigned kind = 0, ipc = 0;
+    tt_cuda_address start = 0;
+    size_t bytes = 0;
+    int device = -1;
+    void *out[] = { &kind, &device, &start, &bytes, &ipc };
+
+    if (!cu->pointer_attributes(sizeof which / sizeof *which, which, out, at))
+        return (struct allocation){
+            .kind = (int)kind, .device = device, .end = start + bytes, .is_whole = bytes && ipc
+        };
+    kind = 0;       /* the driver lacks an attribute of this memory */
+    if (cu->pointer_attribute(&kind, TT_CUDA_POINTER_MEMORY, at))
+        return (struct allocation){ .device = -1 };
+    if (cu->pointer_attribute(&device, TT_CUDA_POINTER_DEVICE, at))
+        device = -1;
+    return (struct allocation){ .kind = (int)kind, .device = device };
+}
+
+static tutti_status check_allocation(const tutti_gpu_op *op, const char *what, tt_cuda_address at,
+                                     const struct allocation *a)
+{
+    const char *call = tt_gpu_kind_name(op->kind);
+
+    if (!a->kind)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: %s: %p is not device memory (it is host memory, was freed, or lies "
                        "beyond the end of an allocation)",
-                       call, what, pointer);
-    if (kind != TT_CUDA_MEMORY_DEVICE)
-        return TUTTI_OK;
-    if (cu->pointer_attribute(&device, TT_CUDA_POINTER_DEVICE, tt_cuda_address_of(pointer)))
-        return TUTTI_OK;
-    if (device != op->gpu->device)
+                       call, what, (void *)(uintptr_t)at);
+    if (a->kind == TT_CUDA_MEMORY_DEVICE && a->device >= 0 && a->device != op->gpu->device)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: %s: %p is memory of device %d, but the "
                        "communicator's device is %d",
-                       call, what, pointer, device, op->gpu->device);
+                       call, what, (void *)(uintptr_t)at, a->device, op->gpu->device);
     return TUTTI_OK;
+}
+
+/* Checks all allocations from the first to the last byte: one, or pieces that are mapped side by
+ * side. Otherwise a stream would refuse the copy when other ranks already wait for it. */
+static tutti_status check_range(const tutti_gpu_op *op, const char *what, tt_cuda_address at,
+                                tt_cuda_address last)
+{
+    for (;;) {
+        const struct allocation a = allocation_at(op->gpu->cu, at);
+        const tutti_status st = check_allocation(op, what, at, &a);
+
+        if (st || at == last || a.end > last)
+            return st;
+        if (a.is_whole)
+            return tt_fail(TUTTI_ERR_INVALID,
+                           "%s: %s ends at %p, which is beyond the end of its allocation, %p",
+                           tt_gpu_kind_name(op->kind), what, (void *)(uintptr_t)(last + 1),
+                           (void *)(uintptr_t)a.end);
+        at = a.end > at ? a.end : last;
+    }
 }
 
 static tutti_status check_buffer(const tutti_gpu_op *op, const char *what, const void *buf,
                                  size_t bytes)
 {
-    tutti_status st;
-
     if (!bytes)
         return TUTTI_OK;
     if (!buf)
@@ -167,8 +209,7 @@ static tutti_status check_buffer(const tutti_gpu_op *op, const char *what, const
     if (!tt_memory_can_be(buf, bytes))      /* the last byte could wrap into another allocation */
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s at %p with %zu bytes exceeds the address space",
                        tt_gpu_kind_name(op->kind), what, buf, bytes);
-    st = check_address(op, what, buf);
-    return st ? st : check_address(op, what, (const char *)buf + bytes - 1);
+    return check_range(op, what, tt_cuda_address_of(buf), tt_cuda_address_of(buf) + bytes - 1);
 }
 
 tutti_status tt_gpu_check_window(tutti_gpu *gpu, const void *mem, size_t bytes)

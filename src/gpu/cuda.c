@@ -34,6 +34,7 @@ static const struct {
     FUNCTION(host_unregister, "cuMemHostUnregister"),
     FUNCTION(host_address, "cuMemHostGetDevicePointer_v2"),
     FUNCTION(pointer_attribute, "cuPointerGetAttribute"),
+    FUNCTION(pointer_attributes, "cuPointerGetAttributes"),
     FUNCTION(ipc_get, "cuIpcGetMemHandle"),
     FUNCTION(ipc_open, "cuIpcOpenMemHandle_v2"),
     FUNCTION(ipc_close, "cuIpcCloseMemHandle"),

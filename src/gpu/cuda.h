@@ -28,7 +28,9 @@ enum {
     TT_CUDA_POINTER_MEMORY = 2,
     TT_CUDA_POINTER_BUFFER = 7,
     TT_CUDA_POINTER_DEVICE = 9,
-    TT_CUDA_POINTER_RANGE_START = 11
+    TT_CUDA_POINTER_IPC = 10,               /* IS_LEGACY_CUDA_IPC_CAPABLE */
+    TT_CUDA_POINTER_RANGE_START = 11,
+    TT_CUDA_POINTER_RANGE_SIZE = 12
 };
 /* CUmemorytype */
 enum { TT_CUDA_MEMORY_HOST = 1, TT_CUDA_MEMORY_DEVICE = 2 };
@@ -65,6 +67,8 @@ struct tt_cuda {
     tt_cuda_result (*host_unregister)(void *mem);
     tt_cuda_result (*host_address)(tt_cuda_address *out, void *mem, unsigned flags);
     tt_cuda_result (*pointer_attribute)(void *out, int attribute, tt_cuda_address pointer);
+    tt_cuda_result (*pointer_attributes)(unsigned n, const int *attributes, void **out,
+                                         tt_cuda_address pointer);
     tt_cuda_result (*ipc_get)(tt_cuda_ipc *out, tt_cuda_address mem);
     tt_cuda_result (*ipc_open)(tt_cuda_address *out, tt_cuda_ipc handle, unsigned flags);
     tt_cuda_result (*ipc_close)(tt_cuda_address mem);

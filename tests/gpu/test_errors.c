@@ -60,6 +60,77 @@ static void wrong_memory_is_refused_by_name(void **state)
     world_close(&w);
 }
 
+/* The buffer begins and ends in allocations that are side by side. */
+static void a_buffer_of_two_allocations_is_refused(void **state)
+{
+    enum { N = 12, BYTES = 2 << 20 };
+    char *mem[N], *first = NULL;
+    struct world w;
+
+    (void)state;
+    world_open(&w, 1, NULL);
+    for (int i = 0; i < N; i++)
+        mem[i] = world_alloc(&w, 0, BYTES, 1);
+    for (int i = 0; i < N * N && !first; i++)
+        if (mem[i / N] + BYTES == mem[i % N])
+            first = mem[i / N];
+    assert_non_null(first);
+    assert_status(tutti_gpu_broadcast(first, first, BYTES + 1, TUTTI_U8, 0, w.gpu[0], w.stream[0]),
+                  TUTTI_ERR_INVALID);
+    assert_says("beyond the end of its allocation");
+    assert_ok(tutti_gpu_status(w.gpu[0]));
+    assert_ok(tutti_gpu_broadcast(first, first, BYTES, TUTTI_U8, 0, w.gpu[0], w.stream[0]));
+    world_sync(&w, 0);
+    assert_ok(tutti_gpu_status(w.gpu[0]));
+    for (int i = 0; i < N; i++)
+        world_free(&w, 0, mem[i]);
+    world_close(&w);
+}
+
+#define PIECE ((tt_cuda_address)1 << 20)
+static tt_cuda_address hole;            /* a piece that is not mapped */
+
+/* As the driver describes memory that was mapped in pieces. In the order in which it is asked for:
+ * kind, device, start, size, IPC. */
+static tt_cuda_result describe_pieces(unsigned n, const int *attributes, void **out,
+                                      tt_cuda_address p)
+{
+    (void)attributes;
+    assert_int_equal(n, 5);
+    *(unsigned *)out[0] = p - hole < PIECE ? 0 : TT_CUDA_MEMORY_DEVICE;
+    *(int *)out[1] = 0;
+    *(tt_cuda_address *)out[2] = p / PIECE * PIECE;
+    *(size_t *)out[3] = PIECE;
+    *(unsigned *)out[4] = 0;
+    return 0;
+}
+
+static void a_hole_between_mapped_pieces_is_refused(void **state)
+{
+    tt_cuda_result (*was)(unsigned n, const int *attributes, void **out, tt_cuda_address p);
+    enum { BYTES = 8 << 20 };
+    struct tt_cuda *cu;
+    struct world w;
+    char *mem;
+
+    (void)state;
+    world_open(&w, 1, NULL);
+    cu = (struct tt_cuda *)w.cu;
+    mem = world_alloc(&w, 0, BYTES, 1);
+    was = cu->pointer_attributes;
+    cu->pointer_attributes = describe_pieces;
+    assert_ok(tutti_gpu_broadcast(mem, mem, BYTES, TUTTI_U8, 0, w.gpu[0], w.stream[0]));
+    world_sync(&w, 0);
+    hole = (tt_cuda_address_of(mem) + BYTES / 2) / PIECE * PIECE;
+    assert_status(tutti_gpu_broadcast(mem, mem, BYTES, TUTTI_U8, 0, w.gpu[0], w.stream[0]),
+                  TUTTI_ERR_INVALID);
+    assert_says("was freed");
+    cu->pointer_attributes = was;
+    assert_ok(tutti_gpu_status(w.gpu[0]));
+    world_free(&w, 0, mem);
+    world_close(&w);
+}
+
 static void invalid_values_are_refused(void **state)
 {
     struct world w;
@@ -366,6 +437,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_memory_is_refused_by_name),
+        cmocka_unit_test(a_buffer_of_two_allocations_is_refused),
+        cmocka_unit_test(a_hole_between_mapped_pieces_is_refused),
         cmocka_unit_test(invalid_values_are_refused),
         cmocka_unit_test(wrapping_sizes_are_refused),
         cmocka_unit_test(options_out_of_range_are_named),
