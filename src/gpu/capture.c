@@ -6,6 +6,7 @@
 #include "gpu/captured.h"
 #include "gpu/check.h"
 #include "gpu/direct.h"
+#include "gpu/exchange.h"
 #include "gpu/pinned.h"
 
 /* Held while nodes are added, so that units have the same order in all streams and chains. */
@@ -50,8 +51,10 @@ static tutti_status give_to_graph(struct tt_gpu_captured **out, tutti_gpu *gpu,
     const int mode = tt_cuda_capture_relax(gpu->cu);
     tt_cuda_object object;
     tt_cuda_result error;
-    tutti_status st = tt_gpu_captured_create(out, gpu, u);
+    tutti_status st;
 
+    u->can_exchange = tt_gpu_exchange_fits(gpu, u);
+    st = tt_gpu_captured_create(out, gpu, u);
     tt_cuda_capture_restore(gpu->cu, mode);
     if (st) {
         free_unit(gpu, u);
@@ -79,6 +82,9 @@ static tt_cuda_result add_nodes(const tutti_gpu *gpu, const struct tt_gpu_captur
 
     if (end)
         error = gpu->cu->stream_wait_value(handle, c->word_address, c->generation, 0);
+    if (!error && end && c->unit->can_exchange)
+        error =
+            gpu->cu->launch_host(handle, tt_gpu_captured_depart, tt_gpu_captured_handle(c, stream));
     if (!error && c->unit->memory)
         error = tt_gpu_direct_copy(gpu, c->unit, c->unit->memory->mem, end);
     if (!error && !end)

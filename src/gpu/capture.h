@@ -1,6 +1,7 @@
 /* Calls on streams that are being captured: they add nodes to the graph instead of starting a unit.
  *
- *     [copies from the device] -> host function: arrive -> wait for the end word -> [copies to it]
+ *     [copies from the device] -> host function: arrive -> wait for the end word ->
+ *     [host function: depart] -> [copies to it]
  *
  * The copies are nodes if the unit is direct (gpu/direct.h). Otherwise the worker copies, as for
  * other units. gpu/captured.h describes what happens at a launch. */

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "comm/comm.h"
 #include "gpu/check.h"
+#include "gpu/direct.h"
+#include "gpu/exchange.h"
 #include "gpu/pinned.h"
 #include "gpu/rma.h"
 
@@ -216,9 +220,24 @@ static void queue(tutti_gpu *gpu, struct tt_gpu_captured *c)
     pthread_cond_broadcast(&gpu->changed);
 }
 
-/* Returns false if another launch has brought the stream to the unit, which has not ended. Both
- * locks are held. */
-static bool arrive(tutti_gpu *gpu, struct tt_gpu_captured *c, uint32_t stream)
+/* Begins an exchange. The worker is woken if it does not watch yet. With both locks held. */
+static struct tt_gpu_exchange *begin_exchange(tutti_gpu *gpu, struct tt_gpu_captured *c)
+{
+    c->began_ns = tt_now_ns();
+    atomic_store(&c->is_exchanging, true);
+    gpu->nexchanged++;
+    if (!gpu->is_watched) {
+        gpu->is_watched = true;
+        gpu->watch_ns = c->began_ns + TT_GPU_WATCH_NS;
+        pthread_cond_broadcast(&gpu->changed);
+    }
+    return tt_gpu_exchange_get(c->exchange);
+}
+
+/* Returns false if another launch has brought the stream to the unit, which has not ended. Sets *x,
+ * with a reference, if the unit is part of an exchange. Both locks are held. */
+static bool arrive(tutti_gpu *gpu, struct tt_gpu_captured *c, uint32_t stream,
+                   struct tt_gpu_exchange **x)
 {
     const uint32_t n = c->unit->nstreams;
     const uint64_t one = (uint64_t)1 << stream;
@@ -229,9 +248,13 @@ static bool arrive(tutti_gpu *gpu, struct tt_gpu_captured *c, uint32_t stream)
             tt_gpu_captured_set_ended(c, true);
         return true;
     }
-    if (c->is_queued || c->is_running || c->arrived & one)
+    if (c->is_queued || c->is_running || c->arrived & one || atomic_load(&c->is_exchanging))
         return false;
     tt_gpu_captured_set_ended(c, false);
+    if (c->exchange) {
+        *x = begin_exchange(gpu, c);
+        return true;
+    }
     c->arrived |= one;
     if (c->arrived == all)
         queue(gpu, c);
@@ -259,8 +282,29 @@ static void set_orphan(const struct tt_gpu_captured *c)
              c ? tt_gpu_kind_name(c->unit->items[0].op.kind) : "tutti_gpu_group");
 }
 
+/* Sends the blocks of c, and releases the streams of the ranks that have all blocks. A unit in an
+ * exchange is held by its graph while a launch runs. */
+static void send_blocks(const struct tt_gpu_captured *c, struct tt_gpu_exchange *x)
+{
+    uint64_t complete = tt_gpu_exchange_send(x, c->rank, c->src);
+
+    if (complete)
+        pthread_mutex_lock(&table_lock);
+    for (uint64_t left = complete; left; left &= left - 1) {
+        const struct tt_gpu_captured *other =
+            find(tt_gpu_exchange_handle(x, (uint32_t)__builtin_ctzll(left)));
+
+        if (other)
+            tt_gpu_captured_set_ended(other, true);
+    }
+    if (complete)
+        pthread_mutex_unlock(&table_lock);
+    tt_gpu_exchange_put(x);
+}
+
 void tt_gpu_captured_arrive(void *handle)
 {
+    struct tt_gpu_exchange *x = NULL;
     struct tt_gpu_captured *c;
 
     pthread_mutex_lock(&table_lock);
@@ -269,7 +313,7 @@ void tt_gpu_captured_arrive(void *handle)
         bool in_order;
 
         pthread_mutex_lock(&c->gpu->lock);
-        in_order = arrive(c->gpu, c, stream_of(handle));
+        in_order = arrive(c->gpu, c, stream_of(handle), &x);
         pthread_mutex_unlock(&c->gpu->lock);
         if (!in_order)
             fail_overlap(c->gpu, c);
@@ -279,6 +323,27 @@ void tt_gpu_captured_arrive(void *handle)
         set_orphan(c);
     }
     pthread_mutex_unlock(&table_lock);
+    if (x)
+        send_blocks(c, x);
+}
+
+/* After a failure or the end of the tutti_gpu, the outputs are undefined. */
+void tt_gpu_captured_depart(void *handle)
+{
+    struct tt_gpu_exchange *x = NULL;
+    struct tt_gpu_captured *c;
+
+    pthread_mutex_lock(&table_lock);
+    c = find(handle);
+    if (c && atomic_load(&c->is_exchanging) && c->gpu && !has_failed(c->gpu))
+        x = tt_gpu_exchange_get(c->exchange);
+    pthread_mutex_unlock(&table_lock);
+    if (x) {
+        tt_gpu_exchange_receive(x, c->rank, c->dst);
+        tt_gpu_exchange_put(x);
+    }
+    if (c)
+        atomic_store(&c->is_exchanging, false);
 }
 
 tutti_status tutti_gpu_graph_status(void)
@@ -338,6 +403,9 @@ static void detach(struct tt_gpu_captured *c)
     *at = c->next;
     if (c->unit->memory)
         c->gpu->captured_bytes -= c->unit->memory->bytes;
+    if (c->exchange)
+        tt_gpu_exchange_leave(c->exchange, c->rank);
+    c->exchange = NULL;
     c->gpu = NULL;
     c->chain = NULL;
     tt_gpu_captured_set_ended(c, true);
@@ -392,7 +460,7 @@ void tt_gpu_captured_detach(tutti_gpu *gpu)
         put(c);
     }
     while ((c = gpu->captured)) {
-        if (c->arrived && !has_failed(gpu))
+        if ((c->arrived || atomic_load(&c->is_exchanging)) && !has_failed(gpu))
             set_orphan(c);
         detach(c);
     }
@@ -441,4 +509,76 @@ void tt_gpu_captured_end(struct tt_gpu_captured *c)
     pthread_mutex_unlock(&c->gpu->lock);
     put(c);
     pthread_mutex_unlock(&table_lock);
+}
+
+/* ---- exchanges ---- */
+
+/* Removes the unit, whose turn has just ended, from the order of its chain. */
+static void leave_chain(const tutti_gpu *gpu, const struct tt_gpu_captured *c)
+{
+    for (struct tt_gpu_captured *d = gpu->captured; d; d = d->next)
+        if (d->chain == c->chain && !d->exchange && d->position > c->position)
+            d->position--;
+    c->chain->count--;
+    if (c->chain->turn > c->position)
+        c->chain->turn--;
+}
+
+void tt_gpu_captured_exchange(struct tt_gpu_captured *c, struct tt_gpu_exchange *x)
+{
+    pthread_mutex_lock(&table_lock);
+    pthread_mutex_lock(&c->gpu->lock);
+    leave_chain(c->gpu, c);
+    c->rank = (uint32_t)tutti_comm_rank(c->gpu->comm);
+    tt_gpu_direct_place(c->gpu, c->unit, &c->src, &c->dst);
+    c->exchange = x;
+    pthread_mutex_unlock(&c->gpu->lock);
+    pthread_mutex_unlock(&table_lock);
+}
+
+bool tt_gpu_captured_is_exchanging(const tutti_gpu *gpu)
+{
+    const struct tt_gpu_captured *c = gpu->captured;
+
+    while (c && !atomic_load(&c->is_exchanging))
+        c = c->next;
+    return c != NULL;
+}
+
+/* Checks an exchange in progress. With gpu->lock held. */
+static tutti_status check_exchange(const tutti_gpu *gpu, const struct tt_gpu_captured *c)
+{
+    const int64_t timeout_ms = gpu->conf.timeout_ms ? gpu->conf.timeout_ms : gpu->comm->timeout_ms;
+    const char *name = tt_gpu_kind_name(c->unit->items[0].op.kind);
+    bool has_left;
+    const uint32_t missing = tt_gpu_exchange_missing(c->exchange, c->rank, &has_left);
+
+    if (missing == gpu->comm->nranks)
+        return TUTTI_OK;
+    if (has_left)
+        return tt_fail(TUTTI_ERR_PEER_LOST,
+                       "%s: rank %u has destroyed the CUDA graph with its part of the operation, "
+                       "or its tutti_gpu",
+                       name, missing);
+    if (tt_now_ns() < tt_deadline_ns(c->began_ns, timeout_ms))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_TIMEOUT,
+                   "%s: rank %u has not reached the operation in its CUDA graph at the deadline",
+                   name, missing);
+}
+
+tutti_status tt_gpu_captured_watch(tutti_gpu *gpu)
+{
+    tutti_status st = TUTTI_OK;
+
+    pthread_mutex_lock(&gpu->lock);
+    for (const struct tt_gpu_captured *c = gpu->captured; c && !st; c = c->next)
+        if (atomic_load(&c->is_exchanging) && !has_failed(gpu))
+            st = check_exchange(gpu, c);
+    gpu->is_watched = !has_failed(gpu) &&
+                      (tt_gpu_captured_is_exchanging(gpu) || gpu->nexchanged != gpu->nwatched);
+    gpu->nwatched = gpu->nexchanged;
+    gpu->watch_ns = tt_now_ns() + TT_GPU_WATCH_NS;
+    pthread_mutex_unlock(&gpu->lock);
+    return st;
 }

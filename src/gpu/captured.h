@@ -7,6 +7,9 @@
  * Launches of graphs from the same capture must not overlap. If a stream reaches a unit that has
  * arrived already and has not ended, the tutti_gpu fails.
  *
+ * A unit of an exchange (gpu/exchange.h) is not queued, and is no longer part of its chain. The host
+ * function sends its blocks, and a second one, behind the wait, takes those of the other ranks.
+ *
  * A unit belongs to the graph, by a user object: it lives as long as the graph and all executable
  * graphs made from it. Nodes refer to it by a number. A graph that is launched after the end of the
  * tutti_gpu finds no unit, or a unit without tutti_gpu; its streams are released.
@@ -17,6 +20,10 @@
 #define TT_GPU_CAPTURED_H
 
 #include "gpu/gpu.h"
+
+#define TT_GPU_WATCH_NS 100000000ull        /* between two looks of the worker at exchanges */
+
+struct tt_gpu_exchange;
 
 /* The units of one tutti_gpu in one capture. */
 struct tt_gpu_chain {
@@ -32,11 +39,18 @@ struct tt_gpu_captured {
     tutti_gpu *gpu;                         /* NULL: has ended; protected by the table's lock */
     struct tt_gpu_unit *unit;               /* owned */
     struct tt_gpu_chain *chain;             /* until it is attached: its own, unused */
-    uint32_t position;                      /* in the chain */
+    uint32_t position;                      /* in the chain; unused in an exchange */
     uint64_t arrived;                       /* set of streams; protected by gpu->lock, like the
                                                next two */
     bool is_queued;                         /* in the list of arrived units */
     bool is_running;                        /* the worker runs it */
+    bool was_run;                           /* used by the worker */
+    struct tt_gpu_exchange *exchange;       /* protected by both locks; NULL: the worker runs the
+                                               unit */
+    uint32_t rank;                          /* in the exchange, like the next two */
+    char *src, *dst;                        /* in the unit's memory */
+    atomic_bool is_exchanging;              /* from the arrival until the blocks were taken */
+    uint64_t began_ns;                      /* of the exchange; protected by gpu->lock */
     uint32_t references;                    /* protected by the table's lock */
     uint32_t slot, generation;
     uint32_t *word;                         /* end word: `generation` means ended */
@@ -57,6 +71,8 @@ tutti_status tt_gpu_captured_create(struct tt_gpu_captured **out, tutti_gpu *gpu
 void *tt_gpu_captured_handle(const struct tt_gpu_captured *c, uint32_t stream);
 /* Host function of graphs: the stream has reached the unit. */
 void tt_gpu_captured_arrive(void *handle);
+/* Host function of graphs, after the wait of a unit with can_exchange. */
+void tt_gpu_captured_depart(void *handle);
 /* Destructor of user objects: drops the reference of the graph. */
 void tt_gpu_captured_drop(void *handle);
 
@@ -73,5 +89,14 @@ struct tt_gpu_captured *tt_gpu_captured_next(tutti_gpu *gpu);
 bool tt_gpu_captured_is_next(const tutti_gpu *gpu);
 /* Releases the unit's streams, and drops the worker's reference. */
 void tt_gpu_captured_end(struct tt_gpu_captured *c);
+
+/* From the next launch on, the unit, which the worker runs now, is part of the exchange. Takes the
+ * reference of tt_gpu_exchange_join. */
+void tt_gpu_captured_exchange(struct tt_gpu_captured *c, struct tt_gpu_exchange *x);
+/* Whether an exchange is in progress. With gpu->lock held. */
+bool tt_gpu_captured_is_exchanging(const tutti_gpu *gpu);
+/* Returns an error if an exchange in progress waits for a rank that has left, or has passed its
+ * deadline. Called by the worker. */
+tutti_status tt_gpu_captured_watch(tutti_gpu *gpu);
 
 #endif

@@ -100,6 +100,7 @@ static tutti_status post_all(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *
 
         p = place_after(gpu, &u->items[i], p.end);
         op.algo = u->items[i].algo[0] ? u->items[i].algo : NULL;
+        gpu->ncollectives += !p2p && !is_p2p(&op);
         if (is_p2p(&op) == p2p)
             st = tt_gpu_post(&op, mem + p.src, mem + p.dst, op.count, &call);
     }
@@ -203,6 +204,14 @@ void tt_gpu_direct_untake(tutti_gpu *gpu, struct tt_gpu_unit *u)
 char *tt_gpu_direct_memory(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
 {
     return gpu->flags->slots[u->slot - 1].memory->mem;
+}
+
+void tt_gpu_direct_place(const tutti_gpu *gpu, const struct tt_gpu_unit *u, char **src, char **dst)
+{
+    const struct place p = place_after(gpu, &u->items[0], 0);
+
+    *src = u->memory->mem + p.src;
+    *dst = u->memory->mem + p.dst;
 }
 
 tutti_status tt_gpu_direct_run(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem)

@@ -24,6 +24,9 @@ void tt_gpu_direct_untake(tutti_gpu *gpu, struct tt_gpu_unit *u);
 /* The memory of the unit's slot. */
 char *tt_gpu_direct_memory(const tutti_gpu *gpu, const struct tt_gpu_unit *u);
 
+/* The places of the source and of the destination of a captured unit's only operation. */
+void tt_gpu_direct_place(const tutti_gpu *gpu, const struct tt_gpu_unit *u, char **src, char **dst);
+
 /* Runs the operations on mem. On error nothing of them is in progress any more. */
 tutti_status tt_gpu_direct_run(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem);
 

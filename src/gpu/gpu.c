@@ -8,6 +8,7 @@
 #include "base/param.h"
 #include "base/options.h"
 #include "gpu/captured.h"
+#include "gpu/exchange.h"
 #include "gpu/peer.h"
 #include "gpu/rma.h"
 #include "gpu/worker.h"
@@ -222,6 +223,7 @@ tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm, const tutti_gpu
         free_gpu(gpu);
         return st;
     }
+    tt_gpu_exchange_enter(gpu);
     *out = gpu;
     return TUTTI_OK;
 }
@@ -232,6 +234,7 @@ void tutti_gpu_destroy(tutti_gpu *gpu)
 
     if (!gpu)
         return;
+    tt_gpu_exchange_exit(gpu);
     pthread_mutex_lock(&gpu->lock);
     gpu->stop = true;
     pthread_cond_broadcast(&gpu->changed);

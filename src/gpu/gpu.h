@@ -66,6 +66,7 @@ struct tt_gpu_unit {
     size_t direct_bytes;                    /* pinned memory of a direct unit; 0: not direct */
     uint32_t slot;                          /* number + 1 of its slot; 0: none */
     struct tt_gpu_pinned *memory;           /* of a captured direct unit, owned; NULL: none */
+    bool can_exchange;                      /* captured: may become part of an exchange */
     const struct tt_gpu_job *job;           /* the caller's; NULL: none */
     struct tutti_gpu_request *job_request;  /* of the job, one reference */
 };
@@ -111,6 +112,14 @@ struct tutti_gpu {
     struct tt_gpu_chain *chains;
     struct tt_gpu_captured *first_arrived, **last_arrived;     /* of launched graphs */
     atomic_bool has_arrived;                /* that list is not empty; read without lock */
+    uint64_t nexchanged;                    /* launches without the worker (gpu/exchange.h) */
+    bool is_watched;                        /* the worker looks for exchanges that cannot end */
+    uint64_t watch_ns, nwatched;            /* when it looks next; nexchanged at its last look */
+
+    uint64_t group;                 /* equal for the ranks of comm, and different from others; 0:
+                                       unknown */
+    tutti_gpu *next_here;           /* in the list of the process */
+    uint64_t ncollectives;          /* run by the worker, which uses it */
 };
 
 /* Records the first error of gpu, with the calling thread's last error as its message. */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "gpu/captured.h"
 #include "gpu/direct.h"
+#include "gpu/exchange.h"
 #include "gpu/pinned.h"
 #include "gpu/pull.h"
 #include "gpu/request.h"
@@ -22,6 +23,7 @@
 #define YIELDS 200
 #define SLEEP_NS_MIN 20000ull
 #define SLEEP_NS_MAX (1 * TT_MS)
+#define STOP_POLL_NS (1 * TT_MS)    /* at the end, between looks for launches in progress */
 
 static bool has_started(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
 {
@@ -55,6 +57,7 @@ static tutti_status run_collectives(tutti_gpu *gpu, const struct tt_gpu_unit *u,
         if (op.kind >= TUTTI_GPU_SEND)
             continue;
         op.algo = u->items[i].algo[0] ? u->items[i].algo : NULL;
+        gpu->ncollectives++;
         st = tt_gpu_scalar_read(gpu, &op);
         if (!st)
             st = tt_gpu_pull_run(gpu, &op, &pulled);
@@ -99,17 +102,58 @@ static tutti_status check_usable(const tutti_gpu *gpu)
     return st;
 }
 
+/* Joins the exchange of a unit that runs for the first time, if it can be part of one. */
+static struct tt_gpu_exchange *join(const tutti_gpu *gpu, struct tt_gpu_captured *c)
+{
+    const bool first = c->unit->can_exchange && !c->was_run;
+
+    c->was_run = true;
+    return first ? tt_gpu_exchange_join(gpu, &c->unit->items[0].op, gpu->ncollectives,
+                                        tt_gpu_captured_handle(c, 0))
+                 : NULL;
+}
+
 /* Runs a unit of a launched graph. */
 static void run_captured(tutti_gpu *gpu, struct tt_gpu_captured *c)
 {
+    struct tt_gpu_exchange *x = NULL;
     tutti_status st = check_usable(gpu);
 
-    if (!st)
+    if (!st) {
+        x = join(gpu, c);
         st = c->unit->memory ? tt_gpu_direct_run(gpu, c->unit, c->unit->memory->mem)
                              : run_items(gpu, c->unit);
+    }
     if (st)
         fail(gpu, st);
+    if (x && !st && tt_gpu_exchange_is_complete(x))
+        tt_gpu_captured_exchange(c, x);
+    else if (x)
+        tt_gpu_exchange_leave(x, (uint32_t)tutti_comm_rank(gpu->comm));
     tt_gpu_captured_end(c);
+}
+
+/* Ends gpu if launches that need no worker cannot end: nothing else notices it. */
+static void watch(tutti_gpu *gpu)
+{
+    bool is_due;
+    tutti_status st;
+
+    pthread_mutex_lock(&gpu->lock);
+    is_due = gpu->is_watched && tt_now_ns() >= gpu->watch_ns;
+    pthread_mutex_unlock(&gpu->lock);
+    if (!is_due)
+        return;
+    st = tt_gpu_captured_watch(gpu);
+    if (!st && tutti_comm_status(gpu->comm))
+        st = tt_fail(tutti_comm_status(gpu->comm),
+                     "gpu: the communicator failed during the launch of a CUDA graph: %.800s",
+                     tutti_last_error());
+    if (!st || atomic_load(&gpu->status))
+        return;
+    fail(gpu, st);
+    if (!tutti_comm_status(gpu->comm))
+        tutti_comm_abort(gpu->comm);        /* other ranks must not wait */
 }
 
 /* Runs units of launched graphs, if there are any; returns whether there were. Streams, not the
@@ -158,6 +202,9 @@ static tutti_status await_start(tutti_gpu *gpu, const struct tt_gpu_unit *u)
                            tutti_last_error());
         sleep_until_change(gpu, ns);
         ns = ns * 2 < SLEEP_NS_MAX ? ns * 2 : SLEEP_NS_MAX;
+        watch(gpu);
+        if (atomic_load(&gpu->status))
+            return tt_gpu_failure(gpu);
     }
     return TUTTI_OK;
 }
@@ -188,17 +235,42 @@ static void run_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     complete_requests(u, st);
 }
 
+/* Whether there is nothing left to do: launches without the worker have ended, too. With gpu->lock
+ * held. */
+static bool can_stop(const tutti_gpu *gpu)
+{
+    return gpu->stop && !gpu->first && !tt_gpu_captured_is_next(gpu) &&
+           (atomic_load(&gpu->status) || atomic_load(&gpu->aborted) ||
+            !tt_gpu_captured_is_exchanging(gpu));
+}
+
+/* Waits for a change; while launches are watched, only until the next look at them. With gpu->lock
+ * held. */
+static void wait_for_change(tutti_gpu *gpu)
+{
+    const uint64_t soon = tt_now_ns() + STOP_POLL_NS;
+    const uint64_t until = gpu->stop && soon < gpu->watch_ns ? soon : gpu->watch_ns;
+    const struct timespec ts = { .tv_sec = (time_t)(until / TT_SECOND),
+                                 .tv_nsec = (long)(until % TT_SECOND) };
+
+    if (gpu->is_watched)
+        pthread_cond_timedwait(&gpu->changed, &gpu->lock, &ts);
+    else
+        pthread_cond_wait(&gpu->changed, &gpu->lock);
+}
+
 /* Waits for a unit. Returns the next one of the queue, which stays there, or NULL if a unit of a
- * launched graph can run, or at the end (*end). */
+ * launched graph can run, if launches must be looked at, or at the end (*end). */
 static struct tt_gpu_unit *next_unit(tutti_gpu *gpu, bool *end)
 {
     struct tt_gpu_unit *u;
 
     pthread_mutex_lock(&gpu->lock);
-    while (!gpu->first && !gpu->stop && !tt_gpu_captured_is_next(gpu))
-        pthread_cond_wait(&gpu->changed, &gpu->lock);
+    while (!gpu->first && !tt_gpu_captured_is_next(gpu) && !can_stop(gpu) &&
+           !(gpu->is_watched && tt_now_ns() >= gpu->watch_ns))
+        wait_for_change(gpu);
     u = gpu->first;
-    *end = !u && !tt_gpu_captured_is_next(gpu);
+    *end = can_stop(gpu);
     pthread_mutex_unlock(&gpu->lock);
     return u;
 }
@@ -235,6 +307,7 @@ void *tt_gpu_worker(void *arg)
             remove_unit(gpu, u);
         }
         run_arrived(gpu);
+        watch(gpu);
     }
     if (!st)
         tt_gpu_leave(gpu);
