@@ -2,8 +2,11 @@
 
 #include "fail.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+
+#define SPIN_NS 50000u          /* before a thread sleeps */
 
 static struct tt_emu_machine machine = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -109,4 +112,16 @@ uint64_t tt_emu_now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool tt_emu_spin(uint64_t *until_ns)
+{
+    const uint64_t now_ns = tt_emu_now_ns();
+
+    if (!*until_ns)
+        *until_ns = now_ns + SPIN_NS;
+    if (now_ns >= *until_ns)
+        return false;
+    sched_yield();
+    return true;
 }

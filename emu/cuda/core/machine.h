@@ -67,4 +67,9 @@ void tt_emu_device_break(int ordinal, CUresult error);
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t tt_emu_now_ns(void);
 
+/* Yields the processor before a thread sleeps: streams and the calls that wait for them do not
+ * sleep on a GPU at once. Returns false when it has done so for long enough. *until_ns is 0 at the
+ * first call. */
+bool tt_emu_spin(uint64_t *until_ns);
+
 #endif

@@ -55,6 +55,10 @@ bool tt_emu_mark_is_done(struct tt_emu_mark *m)
 
 void tt_emu_mark_wait(struct tt_emu_mark *m)
 {
+    uint64_t until_ns = 0;
+
+    while (!atomic_load(&m->done) && tt_emu_spin(&until_ns))
+        ;
     if (atomic_load(&m->done))
         return;
     pthread_mutex_lock(&m->lock);

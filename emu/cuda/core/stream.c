@@ -35,6 +35,15 @@ static struct tt_emu_op *next_op(CUstream s)
 
     pthread_mutex_lock(&s->lock);
     s->busy = false;
+    if (!s->head && !s->stopping) {
+        const unsigned changes = atomic_load(&s->changes);
+        uint64_t until_ns = 0;
+
+        pthread_mutex_unlock(&s->lock);
+        while (atomic_load(&s->changes) == changes && tt_emu_spin(&until_ns))
+            ;
+        pthread_mutex_lock(&s->lock);
+    }
     while (!s->head && !s->stopping)
         pthread_cond_wait(&s->arrived, &s->lock);
     op = s->head;
@@ -117,6 +126,7 @@ void tt_emu_stream_push_list(CUstream s, const struct tt_emu_work *work, size_t 
     *s->tail = first;
     s->tail = tail;
     s->last_valid = false;
+    atomic_fetch_add(&s->changes, 1);
     pthread_cond_signal(&s->arrived);
     pthread_mutex_unlock(&s->lock);
 }
@@ -345,6 +355,7 @@ CUresult tt_emu_stream_destroy(CUstream s)
     tt_emu_handle_add(s, TT_EMU_ENDING_STREAM);
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
+    atomic_fetch_add(&s->changes, 1);
     started = s->started;
     pthread_cond_signal(&s->arrived);
     pthread_mutex_unlock(&s->lock);

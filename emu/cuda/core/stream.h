@@ -23,6 +23,7 @@ struct CUstream_st {
     pthread_cond_t  arrived;
     struct tt_emu_op *head, **tail;
     bool      busy, started, stopping;
+    atomic_uint changes;        /* of `head` and `stopping`; changed with the lock held */
     pthread_t thread;
     struct tt_emu_mark *last;   /* completes with all work up to now, if `last_valid` */
     bool      last_valid;
