@@ -217,7 +217,7 @@ static void queue(tutti_gpu *gpu, struct tt_gpu_captured *c)
     gpu->last_arrived = &c->next_arrived;
     c->next_arrived = NULL;
     atomic_store(&gpu->has_arrived, true);
-    pthread_cond_broadcast(&gpu->changed);
+    tt_gpu_wake(gpu);
 }
 
 /* Begins an exchange. The worker is woken if it does not watch yet. With both locks held. */
@@ -229,7 +229,7 @@ static struct tt_gpu_exchange *begin_exchange(tutti_gpu *gpu, struct tt_gpu_capt
     if (!gpu->is_watched) {
         gpu->is_watched = true;
         gpu->watch_ns = c->began_ns + TT_GPU_WATCH_NS;
-        pthread_cond_broadcast(&gpu->changed);
+        tt_gpu_wake(gpu);
     }
     return tt_gpu_exchange_get(c->exchange);
 }

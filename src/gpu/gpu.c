@@ -7,6 +7,7 @@
 
 #include "base/param.h"
 #include "base/options.h"
+#include "comm/comm.h"
 #include "gpu/captured.h"
 #include "gpu/exchange.h"
 #include "gpu/peer.h"
@@ -134,6 +135,14 @@ static void close_streams(tutti_gpu *gpu)
         cu->stream_destroy(gpu->out);
 }
 
+/* Whether the threads of all ranks of the host have processors: the worker, and the callers. */
+static bool has_processors(const tutti_comm *comm)
+{
+    const struct tt_world *w = comm->world;
+
+    return w->nlocal && (uint32_t)CPU_COUNT(&w->cores_here) >= 2 * w->nlocal;
+}
+
 /* Opens streams and flags, and starts the worker. The context is current. */
 static tutti_status open_gpu(tutti_gpu *gpu)
 {
@@ -209,6 +218,7 @@ tutti_status tutti_gpu_create(tutti_gpu **out, tutti_comm *comm, const tutti_gpu
     gpu->cu = cu;
     gpu->comm = comm;
     gpu->conf = mine;
+    gpu->spins = has_processors(comm);
     gpu->no_pull = !peer_copies;
     memset(gpu->far, !peer_copies, (size_t)tutti_comm_size(comm) * 2 * sizeof *gpu->far);
     init_locks(gpu);
@@ -237,7 +247,7 @@ void tutti_gpu_destroy(tutti_gpu *gpu)
     tt_gpu_exchange_exit(gpu);
     pthread_mutex_lock(&gpu->lock);
     gpu->stop = true;
-    pthread_cond_broadcast(&gpu->changed);
+    tt_gpu_wake(gpu);
     pthread_mutex_unlock(&gpu->lock);
     pthread_join(gpu->worker, NULL);
     tt_gpu_captured_detach(gpu);
@@ -269,7 +279,7 @@ tutti_status tutti_gpu_abort(tutti_gpu *gpu)
     pthread_mutex_lock(&gpu->lock);
     atomic_store(&gpu->aborted, true);
     tt_gpu_release_captured(gpu);
-    pthread_cond_broadcast(&gpu->changed);
+    tt_gpu_wake(gpu);
     pthread_mutex_unlock(&gpu->lock);
     return st;
 }

@@ -101,6 +101,8 @@ struct tutti_gpu {
 
     pthread_mutex_t lock;           /* protects all that follows, and fields of `flags` */
     pthread_cond_t changed;         /* a unit was added or has ended, stop, or abort */
+    atomic_uint changes;            /* for the worker: tt_gpu_wake; read without lock */
+    bool spins;                     /* the worker waits for a while before it sleeps; constant */
     struct tt_gpu_unit *first, **last;
     uint32_t added, ended;          /* sequence numbers */
     struct tt_gpu_arena *arenas;    /* largest first */
@@ -130,6 +132,8 @@ tutti_status tt_gpu_failure(const tutti_gpu *gpu);
  * unit that the worker runs follow when it has ended: until then it uses their memory. gpu->lock is
  * held. */
 void tt_gpu_release_captured(tutti_gpu *gpu);
+/* Wakes the worker, and callers that wait. gpu->lock is held. */
+void tt_gpu_wake(tutti_gpu *gpu);
 /* Make the context of gpu current for the calling thread, and undo it. */
 tutti_status tt_gpu_enter(const tutti_gpu *gpu);
 void tt_gpu_leave(const tutti_gpu *gpu);

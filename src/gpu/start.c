@@ -63,7 +63,7 @@ static void queue_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     gpu->added = u->sequence;
     *gpu->last = u;
     gpu->last = &u->next;
-    pthread_cond_broadcast(&gpu->changed);
+    tt_gpu_wake(gpu);
     pthread_mutex_unlock(&gpu->lock);
 }
 

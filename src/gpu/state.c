@@ -13,6 +13,12 @@ void tt_gpu_release_captured(tutti_gpu *gpu)
             tt_gpu_captured_set_ended(c, true);
 }
 
+void tt_gpu_wake(tutti_gpu *gpu)
+{
+    atomic_fetch_add(&gpu->changes, 1);
+    pthread_cond_broadcast(&gpu->changed);
+}
+
 void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status)
 {
     pthread_mutex_lock(&gpu->lock);

@@ -23,6 +23,7 @@
 #define YIELDS 200
 #define SLEEP_NS_MIN 20000ull
 #define SLEEP_NS_MAX (1 * TT_MS)
+#define SPIN_NS 50000ull            /* before the worker sleeps: a wake-up takes several us */
 #define STOP_POLL_NS (1 * TT_MS)    /* at the end, between looks for launches in progress */
 
 static bool has_started(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
@@ -259,16 +260,34 @@ static void wait_for_change(tutti_gpu *gpu)
         pthread_cond_wait(&gpu->changed, &gpu->lock);
 }
 
+/* Waits for a short time for a change. With gpu->lock held, which is released meanwhile. */
+static void spin(tutti_gpu *gpu)
+{
+    const unsigned changes = atomic_load(&gpu->changes);
+    const uint64_t until_ns = tt_now_ns() + SPIN_NS;
+
+    pthread_mutex_unlock(&gpu->lock);
+    while (atomic_load(&gpu->changes) == changes && tt_now_ns() < until_ns)
+        sched_yield();
+    pthread_mutex_lock(&gpu->lock);
+}
+
 /* Waits for a unit. Returns the next one of the queue, which stays there, or NULL if a unit of a
  * launched graph can run, if launches must be looked at, or at the end (*end). */
 static struct tt_gpu_unit *next_unit(tutti_gpu *gpu, bool *end)
 {
+    bool has_spun = !gpu->spins;
     struct tt_gpu_unit *u;
 
     pthread_mutex_lock(&gpu->lock);
     while (!gpu->first && !tt_gpu_captured_is_next(gpu) && !can_stop(gpu) &&
-           !(gpu->is_watched && tt_now_ns() >= gpu->watch_ns))
-        wait_for_change(gpu);
+           !(gpu->is_watched && tt_now_ns() >= gpu->watch_ns)) {
+        if (has_spun)
+            wait_for_change(gpu);
+        else
+            spin(gpu);
+        has_spun = true;
+    }
     u = gpu->first;
     *end = can_stop(gpu);
     pthread_mutex_unlock(&gpu->lock);
