@@ -1,10 +1,24 @@
 /* Devices: their number and size, properties, access to each other, and copies between them. */
 #include "gpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Sanitizers need address space for themselves. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
 
 static void properties_agree_with_attributes(void **state)
 {
@@ -161,6 +175,42 @@ static void without_peers(void *arg)
         _exit(WEXITSTATUS(status));
 }
 
+static rlim_t address_space(void)
+{
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    if (!f || fscanf(f, "%lu", &pages) != 1)
+        _exit(1);
+    fclose(f);
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The thread of a stream starts with its first work. Without memory for it, the call fails, and a
+ * later one is accepted. */
+static void without_threads(void *arg)
+{
+    struct rlimit before, limit;
+    cudaStream_t s;
+    void *p;
+
+    (void)arg;
+    if (cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) || cudaMalloc(&p, 100))
+        _exit(2);
+    if (getrlimit(RLIMIT_AS, &before))
+        _exit(3);
+    limit = before;
+    limit.rlim_cur = address_space() + (1 << 20);
+    if (setrlimit(RLIMIT_AS, &limit))
+        _exit(4);
+    if (cudaMemsetAsync(p, 0, 100, s) != cudaErrorMemoryAllocation)
+        _exit(5);
+    if (setrlimit(RLIMIT_AS, &before))
+        _exit(6);
+    if (cudaMemsetAsync(p, 0, 100, s) || cudaStreamSynchronize(s))
+        _exit(7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,11 +221,12 @@ int main(void)
     };
     const int none = gpu_in_child(without_devices, NULL), some = gpu_in_child(visible, NULL);
     const int apart = gpu_in_child(without_peers, NULL);
+    const int full = SANITIZED ? 0 : gpu_in_child(without_threads, NULL);
 
-    if (none || some || apart) {
+    if (none || some || apart || full) {
         print_error("children ended with status %#x (no devices), %#x (CUDA_VISIBLE_DEVICES), %#x "
-                    "(TUTTI_EMU_PEERS)\n",
-                    (unsigned)none, (unsigned)some, (unsigned)apart);
+                    "(TUTTI_EMU_PEERS), %#x (no memory for threads)\n",
+                    (unsigned)none, (unsigned)some, (unsigned)apart, (unsigned)full);
         return 1;
     }
     setenv("TUTTI_EMU_DEVICES", "3", 1);

@@ -358,6 +358,8 @@ CUresult tt_emu_exec_launch(CUgraphExec x, CUstream stream)
         return CUDA_ERROR_INVALID_VALUE;
     if (!st)
         st = tt_emu_capture_unsupported(stream);
+    if (!st)
+        st = tt_emu_stream_prepare(stream);
     if (st)
         return st;
     tt_emu_stream_join_default(stream);

@@ -93,20 +93,34 @@ static void *worker(void *arg)
     return NULL;
 }
 
-/* With the stream's lock held. Signals go to the threads of the program. */
-static void start_worker(CUstream s)
+/* Starts the worker, if it does not run; returns false if there is no memory for a thread. With the
+ * stream's lock held. Signals go to the threads of the program. */
+static bool start_worker(CUstream s)
 {
     sigset_t all, before;
 
+    if (s->started)
+        return true;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&s->thread, NULL, worker, s)) {
-        tt_emu_note("cannot create the thread of a stream");
-        abort();
-    }
-    pthread_detach(s->thread);
+    s->started = !pthread_create(&s->thread, NULL, worker, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    s->started = true;
+    if (s->started)
+        pthread_detach(s->thread);
+    return s->started;
+}
+
+CUresult tt_emu_stream_prepare(CUstream s)
+{
+    bool started;
+
+    pthread_mutex_lock(&s->lock);
+    started = start_worker(s);
+    pthread_mutex_unlock(&s->lock);
+    if (started)
+        return CUDA_SUCCESS;
+    tt_emu_note("cannot create the thread of a stream");
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void tt_emu_stream_push_list(CUstream s, const struct tt_emu_work *work, size_t n)
@@ -121,8 +135,10 @@ void tt_emu_stream_push_list(CUstream s, const struct tt_emu_work *work, size_t 
         tail = &(*tail)->next;
     }
     pthread_mutex_lock(&s->lock);
-    if (!s->started)
-        start_worker(s);
+    if (!start_worker(s)) {
+        tt_emu_note("cannot create the thread of a stream");
+        abort();
+    }
     *s->tail = first;
     s->tail = tail;
     s->last_valid = false;
@@ -254,6 +270,11 @@ CUresult tt_emu_stream_push(CUstream s, struct tt_emu_work *work)
     }
     if (captured)
         return CUDA_SUCCESS;
+    st = tt_emu_stream_prepare(s);
+    if (st) {
+        tt_emu_work_fini(work);
+        return st;
+    }
     tt_emu_stream_join_default(s);
     tt_emu_stream_push_now(s, work);
     return CUDA_SUCCESS;

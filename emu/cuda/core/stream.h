@@ -53,7 +53,11 @@ bool tt_emu_stream_null_per_thread(bool on);
  * default streams demand. If the stream is being captured, the work becomes a node of the graph. */
 CUresult tt_emu_stream_push(CUstream stream, struct tt_emu_work *work);
 
-/* As tt_emu_stream_push, without rules of default streams and without capture. Never fails. */
+/* Makes the stream ready for work. CUDA_ERROR_OUT_OF_MEMORY: there is no memory for its thread. */
+CUresult tt_emu_stream_prepare(CUstream stream);
+
+/* As tt_emu_stream_push, without rules of default streams and without capture. Never fails:
+ * a stream that is not prepared ends the process if there is no memory for its thread. */
 void tt_emu_stream_push_now(CUstream stream, const struct tt_emu_work *work);
 
 /* The same for work[n], in order. */
