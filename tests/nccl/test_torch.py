@@ -51,6 +51,55 @@ if rank:
 else:
     dist.send(f, 1)
 check(f, 0, 0, 0)
+for op, value in (
+    (dist.ReduceOp.MAX, 4),
+    (dist.ReduceOp.MIN, 2),
+    (dist.ReduceOp.PRODUCT, 8),
+    (dist.ReduceOp.AVG, 3),
+):
+    g = made(2, 2 * rank + 2)
+    dist.all_reduce(g, op=op)
+    check(g, value, value)
+h = made(3, rank + 1)
+dist.reduce(h, 0)
+if rank == 0:
+    check(h, 3, 3, 3)
+parts = [made(2, 0), made(2, 0)]
+dist.all_gather(parts, made(2, rank + 5))
+check(parts[0], 5, 5)
+check(parts[1], 6, 6)
+i = made(1, 0)
+dist.reduce_scatter(i, [made(1, rank + 1), made(1, rank + 2)])
+check(i, 3 + 2 * rank)
+dist.all_to_all(parts, [made(2, 10 * rank), made(2, 10 * rank + 1)])
+check(parts[0], rank, rank)
+check(parts[1], 10 + rank, 10 + rank)
+o = made(2 * (rank + 1), 9)         # each rank sends 1 element to rank 0, and 2 to rank 1
+dist.all_to_all_single(o, made(3, rank), [rank + 1, rank + 1], [1, 2])
+check(o, *[0] * (rank + 1), *[1] * (rank + 1))
+dist.gather(made(2, rank + 7), parts if rank == 0 else None, dst=0)
+if rank == 0:
+    check(parts[0], 7, 7)
+    check(parts[1], 8, 8)
+j = made(2, 0)
+dist.scatter(j, [made(2, 3), made(2, 4)] if rank == 0 else None, src=0)
+check(j, 3 + rank, 3 + rank)
+k, l = made(2, rank), made(2, 9)
+pair = [dist.P2POp(dist.isend, k, 1 - rank), dist.P2POp(dist.irecv, l, 1 - rank)]
+for work in dist.batch_isend_irecv(pair):
+    work.wait()
+check(l, 1 - rank, 1 - rank)
+many = [made(n, rank + n) for n in (1, 2, 3)]
+with dist._coalescing_manager(device=torch.device(device)):
+    for m in many:
+        dist.all_reduce(m)
+for n, m in zip((1, 2, 3), many):
+    check(m, *[2 * n + 1] * n)
+group = dist.new_group([1, 0])
+n = made(1, rank + 1)
+work = dist.all_reduce(n, group=group, async_op=True)
+work.wait()
+check(n, 3)
 dist.barrier()
 dist.destroy_process_group()
 print("good")
