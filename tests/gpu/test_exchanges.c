@@ -234,11 +234,11 @@ struct pair {
     exec_t exec[2];
 };
 
-static void pair_open(struct pair *p, const tutti_gpu_conf *conf)
+static void pair_open(struct pair *p)
 {
     struct world *w = &p->w;
 
-    world_open(w, 2, conf);
+    world_open(w, 2, NULL);
     for (int r = 0; r < 2; r++) {
         p->src[r] = world_alloc(w, r, 64, 1 + r);
         p->dst[r] = world_alloc(w, r, 64, 0);
@@ -268,12 +268,10 @@ static void pair_close(struct pair *p)
 
 static void a_deadline_names_the_rank_that_did_not_launch(void **state)
 {
-    /* long enough for the first launches on a busy machine */
-    const tutti_gpu_conf conf = { .timeout_ms = 5000 };
     struct pair p;
 
     (void)state;
-    pair_open(&p, &conf);
+    pair_open(&p);
     pthread_mutex_lock(&p.w.gpu[0]->lock);
     p.w.gpu[0]->conf.timeout_ms = 50;
     pthread_mutex_unlock(&p.w.gpu[0]->lock);
@@ -293,7 +291,7 @@ static void an_abort_releases_an_exchange(void **state)
     struct pair p;
 
     (void)state;
-    pair_open(&p, NULL);
+    pair_open(&p);
     exec_launch(&p.w, 0, p.exec[0]);
     assert_ok(tutti_gpu_abort(p.w.gpu[1]));
     for (int r = 0; r < 2; r++) {
@@ -312,7 +310,7 @@ static void a_rank_that_leaves_releases_an_exchange(void **state)
     for (int i = 0; i < 2; i++) {
         struct pair p;
 
-        pair_open(&p, NULL);
+        pair_open(&p);
         exec_launch(&p.w, 0, p.exec[0]);
         if (i) {
             graph_destroy(p.graph[1]);
@@ -335,7 +333,7 @@ static void overlapping_exchanges_are_an_error(void **state)
     struct pair p;
 
     (void)state;
-    pair_open(&p, NULL);
+    pair_open(&p);
     exec_launch(&p.w, 0, p.exec[0]);
     while (exchanged(p.w.gpu[0]) < 2)
         sched_yield();
@@ -360,7 +358,7 @@ static void destroy_waits_for_an_exchange(void **state)
     struct pair p;
 
     (void)state;
-    pair_open(&p, NULL);
+    pair_open(&p);
     memset(got, 7, sizeof got);
     world_write(&p.w, 1, p.src[1], got, sizeof got);
     exec_launch(&p.w, 0, p.exec[0]);
