@@ -67,6 +67,14 @@ static tutti_status conclude(struct tt_gpu_offer *o, enum verdict v, int64_t tim
 
 /* ---- steps ---- */
 
+/* Whether memory that cannot be opened means that no other memory of the sender can be opened: not
+ * if it has no handle, or if too much is open. */
+static bool is_far(const struct tt_gpu_offer *o)
+{
+    return o->card.host != tt_host_hash() ||
+           (o->card.reach == TT_GPU_REACH_HOST && !tt_gpu_peer_is_full(o->op->gpu));
+}
+
 /* The receiver has the card: starts the copy, or sends a verdict. */
 static tutti_status take_card(struct tt_gpu_offer *o, int64_t timeout_ms)
 {
@@ -84,9 +92,7 @@ static tutti_status take_card(struct tt_gpu_offer *o, int64_t timeout_ms)
         return conclude(o, MISMATCH, timeout_ms);
     src = tt_gpu_card_open(op->gpu, &o->card);
     if (!src)
-        return conclude(
-            o, o->card.host == tt_host_hash() && o->card.reach != TT_GPU_REACH_HOST ? STAGED : FAR,
-            timeout_ms);
+        return conclude(o, is_far(o) ? FAR : STAGED, timeout_ms);
     error = cu->copy(tt_cuda_address_of(op->dst), src, o->card.bytes, op->gpu->out);
     if (!error)
         error = cu->event_record(o->copied, op->gpu->out);

@@ -100,9 +100,14 @@ static struct tt_gpu_mapping *find_mapping(tutti_gpu *gpu, const struct tt_gpu_c
     return m;
 }
 
+bool tt_gpu_peer_is_full(const tutti_gpu *gpu)
+{
+    return gpu->nmappings == MAPPINGS_MAX;
+}
+
 static struct tt_gpu_mapping *open_mapping(tutti_gpu *gpu, const struct tt_gpu_card *card)
 {
-    struct tt_gpu_mapping *m = gpu->nmappings < MAPPINGS_MAX ? calloc(1, sizeof *m) : NULL;
+    struct tt_gpu_mapping *m = tt_gpu_peer_is_full(gpu) ? NULL : calloc(1, sizeof *m);
 
     if (!m || gpu->cu->ipc_open(&m->mapped, card->handle, TT_CUDA_IPC_LAZY_PEER)) {
         free(m);

@@ -40,6 +40,9 @@ bool tt_gpu_card_is_valid(const struct tt_gpu_card *card);
  * allocations are open. It stays valid until tt_gpu_peer_close. */
 tt_cuda_address tt_gpu_card_open(tutti_gpu *gpu, const struct tt_gpu_card *card);
 
+/* Whether no further memory can be opened: that which is open can still be used. */
+bool tt_gpu_peer_is_full(const tutti_gpu *gpu);
+
 /* Closes all mappings. No copy is in progress, and no stream waits for the worker. */
 void tt_gpu_peer_close(tutti_gpu *gpu);
 

@@ -111,14 +111,29 @@ static bool block_of(const struct pull *p, uint32_t r, size_t *src, size_t *dst)
     }
 }
 
-/* Starts the copies, from the next rank on. *opened: all memory could be opened. */
-static tutti_status start_copies(const struct pull *p, bool *opened)
+/* What all ranks learn; the largest value counts. */
+enum outcome { DONE, IS_FULL, CANNOT_OPEN };
+
+/* Opens all memory that is needed. */
+static enum outcome open_all(const struct pull *p)
+{
+    enum outcome outcome = DONE;
+    size_t from, to;
+
+    for (uint32_t r = 0; r < p->nranks; r++)
+        if (block_of(p, r, &from, &to) && !tt_gpu_card_open(p->gpu, &p->cards[r]))
+            outcome = tt_gpu_peer_is_full(p->gpu) ? IS_FULL : CANNOT_OPEN;
+    return outcome;
+}
+
+/* Starts the copies, from the next rank on, unless some memory cannot be opened. */
+static tutti_status start_copies(const struct pull *p, enum outcome *outcome)
 {
     const struct tt_cuda *cu = p->gpu->cu;
     tt_cuda_result error = 0;
 
-    *opened = true;
-    for (uint32_t i = 1; i <= p->nranks && !error; i++) {
+    *outcome = open_all(p);
+    for (uint32_t i = 1; i <= p->nranks && !error && *outcome == DONE; i++) {
         const uint32_t r = (p->rank + i) % p->nranks;
         const tt_cuda_address dst = tt_cuda_address_of(p->op->dst);
         tt_cuda_address src;
@@ -127,8 +142,7 @@ static tutti_status start_copies(const struct pull *p, bool *opened)
         if (!block_of(p, r, &from, &to))
             continue;
         src = tt_gpu_card_open(p->gpu, &p->cards[r]);
-        *opened &= src != 0;
-        if (src && src + from != dst + to)          /* else it is in place */
+        if (src + from != dst + to)         /* else it is in place */
             error = cu->copy(dst + to, src + from, p->block, p->gpu->out);
     }
     if (!error)
@@ -143,11 +157,11 @@ static tutti_status start_copies(const struct pull *p, bool *opened)
 static tutti_status copy_all(const struct pull *p, bool *done)
 {
     const struct tt_cuda *cu = p->gpu->cu;
-    uint64_t failed, any = 0;
+    uint64_t mine, worst = DONE;
+    enum outcome outcome;
     tt_cuda_result error;
     tutti_call call;
-    bool opened;
-    tutti_status st = start_copies(p, &opened);
+    tutti_status st = start_copies(p, &outcome);
 
     if (st)
         return st;
@@ -156,11 +170,11 @@ static tutti_status copy_all(const struct pull *p, bool *done)
         return tt_cuda_fail(cu, error,
                             "gpu: cannot copy from another device to device %d",
                             p->gpu->device);
-    failed = !opened;
+    mine = outcome;
     call = call_of(p);
-    st = tutti_allreduce(&failed, &any, 1, TUTTI_U64, TUTTI_MAX, p->gpu->comm, &call);
-    *done = !st && !any;
-    if (!st && any) {
+    st = tutti_allreduce(&mine, &worst, 1, TUTTI_U64, TUTTI_MAX, p->gpu->comm, &call);
+    *done = !st && worst == DONE;
+    if (!st && worst == CANNOT_OPEN) {
         p->gpu->no_pull = true;
         tt_log(TT_LOG_INFO, "gpu: collectives are staged: a rank cannot open the device memory of "
                             "another one");

@@ -249,6 +249,42 @@ static void stage_what_cannot_be_opened(struct rank *k)
     }
 }
 
+#define OPEN_MAX 64             /* allocations that a tutti_gpu can have open */
+
+/* More allocations than can be open: further ones are staged, the open ones are still copied
+ * from. */
+static void fill_the_table(struct rank *k)
+{
+    unsigned char *first;
+    uint64_t before;
+
+    EXPECT(!tutti_gpu_run(k->gpu, count_calls, k->gpu));
+    first = k->src = allocate(k, false);
+    k->dst = allocate(k, false);
+    for (int round = 0; round < OPEN_MAX / (RANKS - 1) + 3; round++) {
+        int all[RANKS];
+
+        if (round)
+            k->src = allocate(k, false);
+        for (int b = 0; b < RANKS; b++)
+            all[b] = value_of(b, 0, round);
+        fill(k, round);
+        EXPECT(!tutti_gpu_allgather(k->src, k->dst, COUNT, TUTTI_U8, k->gpu, k->stream));
+        compare(k, all);
+        exchange(k);
+        EXPECT(!k->cu->stream_synchronize(k->stream));
+        if (round)
+            release(k, k->src, false);
+    }
+    EXPECT(opened == OPEN_MAX);
+    before = pulled(k);
+    k->src = first;
+    run_all(k, 0);
+    EXPECT(pulled(k) == before + PULLED);
+    release(k, first, false);
+    release(k, k->dst, false);
+}
+
 /* Emulated devices that cannot access each other: everything is staged. */
 static void stage_without_peer_access(struct rank *k)
 {
@@ -337,6 +373,12 @@ static void memory_that_cannot_be_opened_is_staged(void **state)
     run_ranks(stage_what_cannot_be_opened);
 }
 
+static void a_full_table_does_not_end_copies(void **state)
+{
+    (void)state;
+    run_ranks(fill_the_table);
+}
+
 /* A GPU's driver ignores the variable. */
 static void devices_without_peer_access_are_staged(void **state)
 {
@@ -368,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(data_of_other_processes_is_copied_and_never_stale),
         cmocka_unit_test(memory_that_cannot_be_opened_is_staged),
+        cmocka_unit_test(a_full_table_does_not_end_copies),
         cmocka_unit_test(devices_without_peer_access_are_staged),
         cmocka_unit_test(memory_without_a_handle_is_staged),
         cmocka_unit_test(different_sizes_are_an_error_of_both_ranks),
