@@ -27,10 +27,11 @@
  *    operation runs at each launch, with the arguments of the capture; a factor in host memory
  *    (tutti_gpu_op.scale_from) is read at the capture. Operations of one capture run in the order
  *    of their calls. The program must use streams and events to order launches and all other
- *    operations of the tutti_gpu, in the same order on all ranks. Launches of graphs from the same
- *    capture must not overlap; otherwise the tutti_gpu fails with INVALID. Destroy the graphs
- *    before the tutti_gpu: otherwise a later launch skips the operations, and
- *    tutti_gpu_graph_status returns an error.
+ *    operations of the tutti_gpu, in the same order on all ranks. All ranks must capture an
+ *    operation, or none, and graphs that match at their first launch must match at all later ones.
+ *    Launches of graphs from the same capture must not overlap; otherwise the tutti_gpu fails with
+ *    INVALID. Destroy the graphs before the tutti_gpu: otherwise a later launch skips the
+ *    operations, and tutti_gpu_graph_status returns an error.
  *  - Threads: any number of threads may use the same tutti_gpu concurrently. Exception: no other
  *    call may run during tutti_gpu_destroy.
  *  - Structs with `size`: as in tutti/tutti.h.
