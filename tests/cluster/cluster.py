@@ -21,7 +21,7 @@ VANISH = str(BUILD / "tests" / "cluster" / "prog_vanish")
 CALLS = str(BUILD / "tests" / "cluster" / "prog_calls")
 EXEC_TRIES = 20
 SANITIZED = bool(os.environ.get("CFLAGS"))
-PATIENCE_S = 240 if SANITIZED else 120      # limit for hangs; a busy machine does not reach it
+PATIENCE_S = 480 if SANITIZED else 300      # limit for hangs; a busy machine does not reach it
 SLOW = "=thread" in os.environ.get("CFLAGS", "")    # TSan: fewer similar cases
 
 
