@@ -205,7 +205,7 @@ tutti_status tt_etcd_key_read(struct tt_etcd_key *k, tutti_id *out, uint64_t dea
 
     while (!tt_host_share_is_first(&k->share)) {
         const enum tt_share_answer a =
-            tt_host_share_ask(&k->share, deadline_ns, out, sizeof *out, why);
+            tt_host_share_ask(&k->share, deadline_ns, out, sizeof *out, why, NULL);
 
         if (a == TT_SHARE_FOUND)
             return TUTTI_OK;

@@ -8,6 +8,7 @@
 #include "boot/host_share.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 
 #define PATIENCE_NS (5 * TT_SECOND)
 #define EARLY_NS (10 * TT_MS)   /* a time limit of a socket may be this inexact */
+#define MEANWHILE_MS 100        /* between two calls for the descriptor of other work */
 #define BACKLOG 4096
 #define NAME_BYTES_MAX 512
 
@@ -124,23 +126,45 @@ void tt_host_share_not_yet(struct tt_host_share *s, const char *why)
 
 /* ---- the other ranks ---- */
 
-/* Limits connect and recv. */
-static void limit_calls(int fd, uint64_t deadline_ns)
+/* Limits connect, which waits if the backlog is full. */
+static void limit_connect(int fd, uint64_t until_ns)
 {
-    const uint64_t now_ns = tt_now_ns();
-    const uint64_t left_ns = deadline_ns > now_ns + TT_MS ? deadline_ns - now_ns : TT_MS;
-    const uint64_t ns = left_ns < PATIENCE_NS ? left_ns : PATIENCE_NS;
+    const uint64_t now_ns = tt_now_ns(), ns = until_ns > now_ns + TT_MS ? until_ns - now_ns : TT_MS;
     const struct timeval limit = { .tv_sec = (time_t)(ns / TT_SECOND),
                                    .tv_usec = (suseconds_t)(ns % TT_SECOND / 1000) };
 
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+/* Waits until fd is readable, and returns 0; or errno: EAGAIN at the time limit, EINTR. */
+static int share_await(int fd, uint64_t until_ns, const struct tt_share_meanwhile *meanwhile)
+{
+    for (;;) {
+        struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+                               { .fd = meanwhile ? meanwhile->fd(meanwhile->arg) : -1,
+                                 .events = POLLIN } };
+        const uint64_t now_ns = tt_now_ns(),
+                       left_ns = until_ns > now_ns ? until_ns - now_ns : 0,
+                       left_ms = (left_ns + TT_MS - 1) / TT_MS;
+        const int ms = meanwhile && left_ms > MEANWHILE_MS ? MEANWHILE_MS : (int)left_ms;
+
+        if (poll(p, 2, ms) < 0)
+            return errno;
+        if (p[0].revents)
+            return 0;
+        if (p[1].revents)
+            meanwhile->serve(meanwhile->arg);
+        if (tt_now_ns() >= until_ns)
+            return EAGAIN;
+    }
 }
 
 /* Waits for the message of the first rank. Returns its size; 0: it has ended; -1 and errno. */
 static ssize_t share_receive(const struct tt_host_share *s, uint64_t deadline_ns, uint8_t *message,
-                             size_t most)
+                             size_t most, const struct tt_share_meanwhile *meanwhile)
 {
+    const uint64_t patience_ns = tt_now_ns() + PATIENCE_NS,
+                   until_ns = deadline_ns < patience_ns ? deadline_ns : patience_ns;
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     struct sockaddr_un name;
     const socklen_t bytes = share_name(s, &name);
@@ -149,13 +173,15 @@ static ssize_t share_receive(const struct tt_host_share *s, uint64_t deadline_ns
 
     if (fd < 0)
         return -1;
-    limit_calls(fd, deadline_ns);
+    limit_connect(fd, until_ns);
     if (connect(fd, (const struct sockaddr *)&name, bytes) != 0)
         err = errno;
     else if (!is_same_user(fd))
         err = EPERM;
     else
-        err = (n = recv(fd, message, most, 0)) < 0 ? errno : 0;
+        err = share_await(fd, until_ns, meanwhile);
+    if (!err)
+        err = (n = recv(fd, message, most, MSG_DONTWAIT)) < 0 ? errno : 0;
     close(fd);
     if (err == ECONNREFUSED || err == ECONNRESET)
         return 0;
@@ -164,11 +190,12 @@ static ssize_t share_receive(const struct tt_host_share *s, uint64_t deadline_ns
 }
 
 enum tt_share_answer tt_host_share_ask(struct tt_host_share *s, uint64_t deadline_ns, void *found,
-                                       size_t bytes, char *why)
+                                       size_t bytes, char *why,
+                                       const struct tt_share_meanwhile *meanwhile)
 {
     uint8_t message[1 + TT_SHARE_BYTES_MAX];
     const uint64_t now_ns = tt_now_ns(), since_ns = s->asked_ns ? s->asked_ns : now_ns;
-    const ssize_t n = share_receive(s, deadline_ns, message, sizeof message);
+    const ssize_t n = share_receive(s, deadline_ns, message, sizeof message, meanwhile);
 
     s->asked_ns = n < 0 ? since_ns : 0;
     if (n == 0 && !*why)

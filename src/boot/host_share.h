@@ -26,6 +26,14 @@ enum tt_share_answer {
                                    itself from now on */
 };
 
+/* What a rank does while it waits for the first one: it responds to others that wait for it, e.g.
+ * for another purpose. Otherwise two ranks could wait for each other. */
+struct tt_share_meanwhile {
+    int (*fd)(void *arg);           /* returns a descriptor, or -1 for now */
+    void (*serve)(void *arg);       /* called when it is readable */
+    void *arg;
+};
+
 /* purpose and url: equal on all ranks that share; host: divides this host into several, for tests.
  * Opens nothing yet. */
 void tt_host_share_init(struct tt_host_share *s, const char *token, const char *purpose,
@@ -37,9 +45,10 @@ bool tt_host_share_is_first(struct tt_host_share *s);
 /* The other ranks: waits for the next response of the first, for 5 s at most, and not beyond the
  * deadline, or until a signal. FOUND: found[bytes] is set. NOT_YET: the reason is in
  * why[TT_SHARE_BYTES_MAX], "" at first; an earlier one stays if there was no response. ALONE: no
- * response for 5 s. */
+ * response for 5 s. meanwhile may be NULL. */
 enum tt_share_answer tt_host_share_ask(struct tt_host_share *s, uint64_t deadline_ns, void *found,
-                                       size_t bytes, char *why);
+                                       size_t bytes, char *why,
+                                       const struct tt_share_meanwhile *meanwhile);
 /* The first rank: responds to all that wait. FOUND: with data[bytes]; NOT_YET: with a reason. Does
  * nothing on a rank without a listener. */
 void tt_host_share_answer(struct tt_host_share *s, enum tt_share_answer answer, const void *data,

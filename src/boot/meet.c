@@ -49,6 +49,7 @@
 #define RETRY_FIRST_NS (5 * TT_MS)
 #define RETRY_LAST_NS (250 * TT_MS)
 #define SERVE_ON_NS (5 * TT_SECOND)     /* time that a failed rank 0 notifies the others */
+#define SHARE_NS TT_SECOND              /* between responses of a first rank without a result */
 #define WHY_BYTES TT_SHARE_BYTES_MAX
 #define CHALLENGE 1u                    /* type of the server's first frame */
 #define CHALLENGE_BYTES_MAX 64
@@ -87,6 +88,7 @@ struct meet {
     uint8_t gathering[TT_NONCE_BYTES];      /* the gathering for which samehost is valid */
     bool knows_host;
     struct tt_host_share share;         /* of the id of the server's gathering; not of rank 0 */
+    uint64_t shared_ns;                 /* last response to the ranks that wait for this one */
     struct tt_tree_node *node;          /* in the tree; or NULL */
     bool accepted;                      /* the server, or the leader, has accepted this rank, and is
                                            connected */
@@ -457,10 +459,16 @@ static void find_holder(struct meet *m, const uint8_t gathering[TT_NONCE_BYTES])
     m->knows_host = true;
 }
 
-/* Also the ranks of this host that wait for this one try again. */
-static void retry_later(struct meet *m)
+/* The ranks of this host that wait for this one try again. */
+static void share_not_yet(struct meet *m)
 {
     tt_host_share_not_yet(&m->share, m->why);
+    m->shared_ns = tt_now_ns();
+}
+
+static void retry_later(struct meet *m)
+{
+    share_not_yet(m);
     m->retry_ns = tt_now_ns() + m->backoff_ns;
     m->backoff_ns = 2 * m->backoff_ns < RETRY_LAST_NS ? 2 * m->backoff_ns : RETRY_LAST_NS;
 }
@@ -639,14 +647,31 @@ static tutti_status node_begin(struct meet *m, const struct tt_frame *challenge)
     return st;
 }
 
+static int key_fd(void *arg)
+{
+    const struct meet *m = arg;
+
+    return tt_etcd_key_fd(m->key);
+}
+
+static void serve_key(void *arg)
+{
+    struct meet *m = arg;
+
+    tt_etcd_key_serve(m->key, m->deadline_ns);
+}
+
 /* Gets the id of the gathering from the first rank of this host, and enters the tree with it.
  * Returns whether this rank has to connect to the server itself: the first rank does not respond,
  * or this one is the leader. */
 static bool ask_first_rank(struct meet *m, tutti_status *st)
 {
+    /* the first rank may wait for this one, to read the key */
+    const struct tt_share_meanwhile meanwhile = { .fd = key_fd, .serve = serve_key, .arg = m };
     uint8_t gathering[TT_NONCE_BYTES];
 
-    switch (tt_host_share_ask(&m->share, m->deadline_ns, gathering, sizeof gathering, m->why)) {
+    switch (tt_host_share_ask(&m->share, m->deadline_ns, gathering, sizeof gathering, m->why,
+                              m->key ? &meanwhile : NULL)) {
     case TT_SHARE_FOUND:
         find_holder(m, gathering);
         if (m->samehost.holder == m->launch->rank)
@@ -806,6 +831,8 @@ static tutti_status rendezvous_poll(struct meet *m, int other_fd, uint64_t wake_
         tt_etcd_key_serve(m->key, m->deadline_ns);
     if (p[6].revents)
         share_gathering(m);
+    else if (!m->node && tt_now_ns() - m->shared_ns >= SHARE_NS)
+        share_not_yet(m);
     st = member_check_connection(m, p[0].revents, tt_now_ns());
     if (m->node)
         tt_tree_node_step(m->node, tt_now_ns());

@@ -62,7 +62,7 @@ static void *ask(void *arg)
 
     a->answer = tt_host_share_is_first(&s)
                     ? TT_SHARE_ALONE
-                    : tt_host_share_ask(&s, TT_NEVER, a->found, sizeof a->found, a->why);
+                    : tt_host_share_ask(&s, TT_NEVER, a->found, sizeof a->found, a->why, NULL);
     atomic_fetch_add(&nanswered, 1);
     return NULL;
 }
@@ -129,7 +129,7 @@ static void next_rank_replaces_an_ended_first(void **state)
     (void)state;
     share_pair(&first, &second);
     tt_host_share_fini(&first);
-    assert_int_equal(tt_host_share_ask(&second, TT_NEVER, found, sizeof found, why),
+    assert_int_equal(tt_host_share_ask(&second, TT_NEVER, found, sizeof found, why, NULL),
                      TT_SHARE_NOT_YET);
     assert_string_not_equal(why, "");
     assert_true(tt_host_share_is_first(&second));
@@ -159,11 +159,65 @@ static void rank_of_a_silent_first_is_alone(void **state)
 
     (void)state;
     share_pair(&first, &other);
-    assert_int_equal(tt_host_share_ask(&other, TT_NEVER, found, sizeof found, why), TT_SHARE_ALONE);
+    assert_int_equal(tt_host_share_ask(&other, TT_NEVER, found, sizeof found, why, NULL),
+                     TT_SHARE_ALONE);
     assert_true(tt_host_share_is_first(&other));
     assert_int_equal(other.listener, -1);
     tt_host_share_not_yet(&first, "nobody waits any more");
     tt_host_share_fini(&first);
+}
+
+struct crossed {
+    pthread_t thread;
+    struct tt_host_share key, challenge;    /* other rank: waits for the first, is the first */
+    enum tt_share_answer answer;
+};
+
+/* Waits for the key, and only then has a challenge for the first rank of the key. */
+static void *wait_for_key(void *arg)
+{
+    char found[sizeof secret], why[TT_SHARE_BYTES_MAX] = "";
+    struct crossed *c = arg;
+    struct pollfd p = { .fd = c->challenge.listener, .events = POLLIN };
+
+    c->answer = tt_host_share_ask(&c->key, TT_NEVER, found, sizeof found, why, NULL);
+    while (poll(&p, 1, -1) < 0)
+        ;
+    tt_host_share_answer(&c->challenge, TT_SHARE_FOUND, secret, sizeof secret);
+    return NULL;
+}
+
+static int key_listener(void *arg)
+{
+    const struct tt_host_share *key = arg;
+
+    return key->listener;
+}
+
+static void serve_key(void *arg)
+{
+    tt_host_share_answer(arg, TT_SHARE_FOUND, secret, sizeof secret);
+}
+
+/* Each is the first of the other one, for different purposes. */
+static void ranks_that_wait_for_each_other_both_get_a_response(void **state)
+{
+    struct tt_host_share key, challenge;
+    const struct tt_share_meanwhile meanwhile = { key_listener, serve_key, &key };
+    struct crossed other = { .answer = TT_SHARE_NOT_YET };
+    char found[sizeof secret], why[TT_SHARE_BYTES_MAX] = "";
+
+    (void)state;
+    share_pair(&key, &other.key);
+    share_pair(&other.challenge, &challenge);
+    assert_int_equal(pthread_create(&other.thread, NULL, wait_for_key, &other), 0);
+    assert_int_equal(tt_host_share_ask(&challenge, TT_NEVER, found, sizeof found, why, &meanwhile),
+                     TT_SHARE_FOUND);
+    assert_memory_equal(found, secret, sizeof secret);
+    pthread_join(other.thread, NULL);
+    assert_int_equal(other.answer, TT_SHARE_FOUND);
+    tt_host_share_fini(&key);
+    tt_host_share_fini(&other.challenge);
 }
 
 static void deadline_ends_the_wait(void **state)
@@ -173,8 +227,9 @@ static void deadline_ends_the_wait(void **state)
 
     (void)state;
     share_pair(&first, &other);
-    assert_int_equal(tt_host_share_ask(&other, tt_now_ns() + 2 * TT_MS, found, sizeof found, why),
-                     TT_SHARE_NOT_YET);
+    assert_int_equal(
+        tt_host_share_ask(&other, tt_now_ns() + 2 * TT_MS, found, sizeof found, why, NULL),
+        TT_SHARE_NOT_YET);
     assert_string_equal(why, "an earlier reason");
     tt_host_share_fini(&first);
 }
@@ -187,7 +242,7 @@ static int ask_as_other_user(void)
 
     if (setuid(OTHER_USER) != 0 || tt_host_share_is_first(&s))
         return 2;
-    return tt_host_share_ask(&s, TT_NEVER, found, sizeof found, why) == TT_SHARE_FOUND;
+    return tt_host_share_ask(&s, TT_NEVER, found, sizeof found, why, NULL) == TT_SHARE_FOUND;
 }
 
 static void other_user_gets_nothing(void **state)
@@ -241,7 +296,8 @@ static void first_of_another_user_is_not_used(void **state)
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_false(tt_host_share_is_first(&s));
-    assert_int_equal(tt_host_share_ask(&s, TT_NEVER, found, sizeof found, why), TT_SHARE_ALONE);
+    assert_int_equal(tt_host_share_ask(&s, TT_NEVER, found, sizeof found, why, NULL),
+                     TT_SHARE_ALONE);
     close(end[1]);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     close(end[0]);
@@ -258,6 +314,7 @@ int main(void)
         cmocka_unit_test(next_rank_replaces_an_ended_first),
         cmocka_unit_test(other_hosts_tokens_and_purposes_have_their_own_first),
         cmocka_unit_test(rank_of_a_silent_first_is_alone),
+        cmocka_unit_test(ranks_that_wait_for_each_other_both_get_a_response),
         cmocka_unit_test(deadline_ends_the_wait),
         cmocka_unit_test(other_user_gets_nothing),
         cmocka_unit_test(first_of_another_user_is_not_used),

@@ -495,6 +495,48 @@ static void waiting_for_rank_0_sleeps(void **state)
     assert_in_range(atomic_load(&npolls), 1, 500);
 }
 
+/* Returns the number of connections to a listener until now. Keeps each open. */
+static uint32_t nconnections(int listener)
+{
+    uint32_t n = 0;
+
+    while (accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) >= 0)
+        n++;
+    return n;
+}
+
+/* A process without a challenge is at the rendezvous address. The first rank of the host waits for
+ * it longer than another rank of the host waits for the first one. */
+static void ranks_wait_for_a_first_rank_that_waits_for_the_server(void **state)
+{
+    struct rank ranks[3] = { { .delay_ms = 0 } };
+    char rendezvous[64];
+    uint64_t began_ns;
+    uint16_t port = 0;
+    const int listener = tt_listen(NULL, 0, &port);
+    struct pollfd p = { .fd = listener, .events = POLLIN };
+    uint32_t n;
+
+    (void)state;
+    assert_true(listener >= 0);
+    snprintf(rendezvous, sizeof rendezvous, "tcp://127.0.0.1:%u", port);
+    for (uint32_t r = 0; r < 3; r++)
+        ranks[r].launch = launch_of(r, 3, rendezvous, "t", PATIENCE_MS);
+    began_ns = tt_now_ns();
+    start(ranks + 1, 1);
+    assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+    start(ranks + 2, 1);
+    poll(NULL, 0, 7000);            /* its patience is 5 s */
+    n = nconnections(listener);
+    if (tt_now_ns() - began_ns < CHALLENGE_NS)      /* else the first has begun again */
+        assert_int_equal(n, 1);
+    shutdown(listener, SHUT_RDWR);
+    close(listener);
+    start(ranks, 1);
+    join(ranks, 3);
+    check_and_close(ranks, 3);
+}
+
 static void different_token_is_refused_with_reason(void **state)
 {
     struct rank ranks[4] = { { .delay_ms = 0 } };
@@ -662,6 +704,7 @@ int main(void)
         cmocka_unit_test(rank_0_explains_why_it_fails),
         cmocka_unit_test(missing_rank_0_is_reported),
         cmocka_unit_test(waiting_for_rank_0_sleeps),
+        cmocka_unit_test(ranks_wait_for_a_first_rank_that_waits_for_the_server),
         cmocka_unit_test(different_token_is_refused_with_reason),
         cmocka_unit_test(cause_of_a_rank_that_cannot_start_reaches_all),
         cmocka_unit_test(different_settings_are_reported_by_all),
