@@ -3,14 +3,18 @@
 #ifndef TESTS_BOOT_PACKED_H
 #define TESTS_BOOT_PACKED_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/status.h"
 
 #define PACKED_PROCESSES_MAX 64
 
@@ -72,6 +76,26 @@ static void packed_raise_descriptor_limit(void)
         return;
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
+}
+
+/* Returns zeroed memory that all processes forked from now on share. */
+static void *packed_shared(size_t bytes)
+{
+    void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    tt_assert(shared != MAP_FAILED);
+    return shared;
+}
+
+/* Initializes a barrier in shared memory. */
+static void packed_barrier(pthread_barrier_t *barrier, uint32_t n)
+{
+    pthread_barrierattr_t attr;
+
+    pthread_barrierattr_init(&attr);
+    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(barrier, &attr, n);
+    pthread_barrierattr_destroy(&attr);
 }
 
 /* If one process fails, the others would wait for its ranks: they are ended. */

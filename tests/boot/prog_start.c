@@ -24,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -251,11 +250,8 @@ static int print_results(const struct shared *s)
 static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32_t card_bytes,
                                     uint32_t per_host, const char *rendezvous)
 {
-    const size_t bytes = sizeof(struct shared) + nranks * sizeof(struct result);
-    struct shared *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pthread_barrierattr_t attr;
+    struct shared *s = packed_shared(sizeof *s + nranks * sizeof *s->results);
 
-    tt_assert(s != MAP_FAILED);
     s->nranks = nranks;
     s->nprocesses = nprocesses;
     s->card_bytes = card_bytes;
@@ -264,10 +260,8 @@ static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32
         snprintf(s->rendezvous, sizeof s->rendezvous, "%s", rendezvous);
     else
         snprintf(s->rendezvous, sizeof s->rendezvous, "tcp://127.0.0.1:%u", unit_free_port());
-    pthread_barrierattr_init(&attr);
-    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&s->started, &attr, nranks);
-    pthread_barrier_init(&s->ended, &attr, nranks);
+    packed_barrier(&s->started, nranks);
+    packed_barrier(&s->ended, nranks);
     return s;
 }
 

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -410,11 +409,8 @@ static void print_results(const struct shared *s)
 static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32_t per_host,
                                     uint32_t children_max, int *listener)
 {
-    const size_t bytes = sizeof(struct shared) + nranks * sizeof(struct result);
-    struct shared *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pthread_barrierattr_t attr;
+    struct shared *s = packed_shared(sizeof *s + nranks * sizeof *s->results);
 
-    tt_assert(s != MAP_FAILED);
     s->nranks = nranks;
     s->nprocesses = nprocesses;
     s->per_host = per_host;
@@ -426,9 +422,7 @@ static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32
     *listener = tt_listen(NULL, 0, &s->root_port);
     tt_assert(*listener >= 0);
     s->port = unit_free_port();
-    pthread_barrierattr_init(&attr);
-    pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&s->started, &attr, nprocesses + 1);
+    packed_barrier(&s->started, nprocesses + 1);
     return s;
 }
 
