@@ -51,6 +51,7 @@ tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf,
 tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf);
 
 #define TT_CARD_BYTES 1152
+#define TT_BOOT_PLACE_BYTES 240
 #define TT_BOOT_CONSTANTS_BYTES 1024
 #define TT_BOOT_SETTINGS_BYTES 256
 
@@ -58,6 +59,9 @@ tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf);
 struct tt_boot_offer {
     const void *card;           /* opaque to boot; contains the addresses of its wires */
     size_t card_bytes;          /* at most TT_CARD_BYTES */
+    const void *place;          /* opaque to boot; best equal on ranks in the same place of equal
+                                   hosts, since each different one is sent once to all */
+    size_t place_bytes;         /* at most TT_BOOT_PLACE_BYTES; 0: none */
     const void *constants;      /* opaque; rank 0's are distributed to all ranks */
     size_t constants_bytes;     /* at most TT_BOOT_CONSTANTS_BYTES */
     const char *settings;       /* text that must be equal on all ranks, cut to
@@ -67,11 +71,14 @@ struct tt_boot_offer {
     const char *cause;
 };
 
-/* Result of start-up: each rank's card, and the constants of rank 0. */
+/* Result of start-up: each rank's card, host and place, and the constants of rank 0. */
 struct tt_table {
     uint32_t nranks, rank;
     uint8_t secret[16];         /* random, equal on all ranks, and not known outside of the job */
     struct tt_record_store records;     /* of all ranks; tt_boot_card reads them */
+    uint8_t *layout;            /* [layout_bytes] hosts and places; struct tt_tree_walk reads it.
+                                   NULL: start-up of a single rank without an id */
+    size_t layout_bytes;
     uint8_t *constants;         /* [constants_bytes] */
     size_t constants_bytes;
 };

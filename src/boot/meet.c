@@ -55,6 +55,7 @@
 #define CHALLENGE_BYTES_MAX 64
 
 _Static_assert(TT_BOOT_CONSTANTS_BYTES <= TT_TREE_CONSTANTS_MAX, "the tree distributes them");
+_Static_assert(TT_BOOT_PLACE_BYTES <= TT_TREE_PLACE_MAX, "the tree distributes them");
 _Static_assert(TT_BOOT_SETTINGS_BYTES - 1 <= TT_TREE_SETTINGS_MAX, "the tree compares them");
 
 enum where { AT_TCP, AT_FILE, AT_ETCD, AT_ID };
@@ -596,6 +597,8 @@ static struct tt_tree_conf tree_conf(const struct meet *m)
                                  .nlocal = m->launch->nlocal,
                                  .children_max = TT_TREE_CHILDREN_TABLE,
                                  .process = m->process,
+                                 .place = m->offer->place,
+                                 .place_bytes = (uint8_t)m->offer->place_bytes,
                                  .card = m->card,
                                  .card_bytes = m->card_bytes,
                                  .settings = m->offer->settings,
@@ -966,19 +969,29 @@ static void serve_on(struct meet *m)
 void tt_table_fini(struct tt_table *table)
 {
     tt_record_store_fini(&table->records);
+    free(table->layout);
     free(table->constants);
+    table->layout = NULL;
     table->constants = NULL;
+}
+
+/* Copies data[bytes] to *out, malloc'd; what: for the error. */
+static tutti_status table_copy(uint8_t **out, size_t *out_bytes, const void *data, size_t bytes,
+                               const char *what)
+{
+    *out = malloc(bytes ? bytes : 1);
+    if (!*out)
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %s", what);
+    if (bytes)
+        memcpy(*out, data, bytes);
+    *out_bytes = bytes;
+    return TUTTI_OK;
 }
 
 static tutti_status table_set_constants(struct tt_table *t, const void *constants, size_t bytes)
 {
-    t->constants = malloc(bytes ? bytes : 1);
-    if (!t->constants)
-        return tt_fail(TUTTI_ERR_NOMEM, "out of memory for the settings of rank 0");
-    if (bytes)
-        memcpy(t->constants, constants, bytes);
-    t->constants_bytes = bytes;
-    return TUTTI_OK;
+    return table_copy(&t->constants, &t->constants_bytes, constants, bytes,
+                      "the settings of rank 0");
 }
 
 /* Writes the record of this rank: the endpoint of its overlay, and its card. Returns its size. */
@@ -1081,6 +1094,9 @@ static tutti_status table_fill(struct meet *m, struct tt_table *t, struct neighb
         st = table_read_records(m, t, k);
     if (!st)
         st = table_set_constants(t, place->constants, place->constants_bytes);
+    if (!st)
+        st = table_copy(&t->layout, &t->layout_bytes, place->layout, place->layout_bytes,
+                        "the layout of the job");
     return st;
 }
 
@@ -1254,6 +1270,7 @@ tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const struct tt_
     tutti_status st;
 
     tt_assert(offer->card_bytes <= TT_CARD_BYTES);
+    tt_assert(offer->place_bytes <= TT_BOOT_PLACE_BYTES);
     tt_assert(offer->constants_bytes <= TT_BOOT_CONSTANTS_BYTES);
     tt_samehost_init(&m.samehost);
     /* the server of an id waits even for a single rank */

@@ -124,7 +124,8 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
     tt_write_u8(&w, (uint8_t)((t->conf.serves ? TT_TREE_JOIN_SERVES : 0) |
                               (t->conf.card_bytes ? TT_TREE_JOIN_CARD : 0) |
                               (t->conf.refuses ? TT_TREE_JOIN_REFUSES : 0) |
-                              (sends_constants(t) ? TT_TREE_JOIN_CONSTANTS : 0)));
+                              (sends_constants(t) ? TT_TREE_JOIN_CONSTANTS : 0) |
+                              (t->conf.place_bytes ? TT_TREE_JOIN_PLACE : 0)));
     tt_write_u32(&w, t->conf.rank);
     tt_write_u32(&w, t->conf.nranks);
     tt_write_u32(&w, t->conf.leader);
@@ -134,6 +135,10 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
     tt_write_u8(&w, settings_bytes(t));
     tt_write_bytes(&w, t->conf.settings, settings_bytes(t));
     tt_tree_write_address(&w, &t->conf.address);
+    if (t->conf.place_bytes) {
+        tt_write_u8(&w, t->conf.place_bytes);
+        tt_write_bytes(&w, t->conf.place, t->conf.place_bytes);
+    }
     if (t->conf.card_bytes) {
         tt_write_u16(&w, t->conf.card_bytes);
         tt_write_bytes(&w, t->conf.card, t->conf.card_bytes);
@@ -404,6 +409,7 @@ static bool report_own_host(struct tt_tree *t)
                                  .address = t->conf.address,
                                  .settings_bytes = settings_bytes(t),
                                  .status = (uint8_t)t->conf.refuses,
+                                 .place_bytes = t->conf.place_bytes,
                                  .card_bytes = t->conf.card_bytes,
                                  .constants_bytes = t->conf.constants_bytes,
                                  .card = t->conf.card,
@@ -415,6 +421,8 @@ static bool report_own_host(struct tt_tree *t)
 
     if (seat.settings_bytes)
         memcpy(seat.settings, t->conf.settings, seat.settings_bytes);
+    if (seat.place_bytes)
+        memcpy(seat.place, t->conf.place, seat.place_bytes);
     seat.cause = t->conf.refuses ? cut_cause(t, cause) : NULL;
     if (!tt_tree_take_seat(t, &seat))
         return false;
@@ -648,6 +656,7 @@ void tt_tree_init(struct tt_tree *t, const struct tt_tree_conf *conf, uint64_t s
 {
     tt_assert(conf->root || (conf->rank < conf->nranks && conf->leader < conf->nranks));
     tt_assert(conf->constants_bytes <= TT_TREE_CONSTANTS_MAX);
+    tt_assert(conf->place_bytes <= TT_TREE_PLACE_MAX);
     tt_assert(conf->card_bytes <= TT_TREE_CARD_MAX);
     *t = (struct tt_tree){ .conf = *conf,
                            .began_ns = conf->began_ns,

@@ -10,7 +10,8 @@
  *
  *   child                                       parent
  *     |  <---------------------------- CHALLENGE  |   version, nonce, id of the start-up
- *     |  JOIN ----------------------------------> |   nonce, rank, host, address, settings, record
+ *     |  JOIN ----------------------------------> |   nonce, rank, host, address, settings, place,
+ *     |                                           |   record
  *     |  <------------- WELCOME, or REDIRECT, or REFUSED
  *     |  UP ------------------------------------> |   a leader: reports of its host, and of others
  *     |  <---------------------------------- DOWN |   secret, constants, layout, addresses of the
@@ -19,8 +20,8 @@
  *     |  DONE ----------------------------------> |   all below have it
  *
  * A report lists the ranks of one host as runs of consecutive ranks with equal settings. It has the
- * addresses of the first and the last rank of each run, and the address records (cards) of all its
- * ranks, if they have any. A leader can share the table with the ranks of its host by other means
+ * addresses of the first and the last rank of each run, and the places (tree_layout.h) and address
+ * records (cards) of all its ranks, if they have any. A leader can share the table with the ranks of its host by other means
  * (shares_table): then these get its digest.
  *
  * A rank that cannot start joins as well, with the cause. When all have joined, the root fails the
@@ -37,15 +38,16 @@
 #include "boot/auth.h"
 #include "boot/endpoint.h"
 #include "boot/frame.h"
+#include "boot/tree_layout.h"
 #include "boot/tree_report.h"
 #include "tutti/tutti.h"
 
-#define TT_TREE_VERSION 9               /* versions up to 4 had no tree */
+#define TT_TREE_VERSION 10              /* versions up to 4 had no tree */
 #define TT_TREE_CHILDREN 128            /* default of children_max */
 #define TT_TREE_CHILDREN_TABLE \
     8                           /* for start-ups with a table, of which a node sends a copy
                                            to each child */
-#define TT_TREE_JOIN_BYTES 3400         /* maximum body of a frame before the proof of a token */
+#define TT_TREE_JOIN_BYTES 3700         /* maximum body of a frame before the proof of a token */
 #define TT_TREE_SENTENCE_BYTES 512
 
 enum tt_tree_where {
@@ -124,6 +126,9 @@ struct tt_tree_conf {
                                        node */
     const void *constants;          /* rank 0: distributed to all; must outlive the node */
     uint16_t constants_bytes;       /* at most TT_TREE_CONSTANTS_MAX */
+    const void *place;              /* of this rank in its host (tree_layout.h); must outlive the
+                                       node */
+    uint8_t place_bytes;            /* at most TT_TREE_PLACE_MAX; 0: none */
     const void *card;               /* address record of this rank; must outlive the node */
     uint16_t card_bytes;            /* at most TT_TREE_CARD_MAX */
     uint8_t gathering[TT_NONCE_BYTES];      /* id of this start-up, random; sent in CHALLENGE */
@@ -141,7 +146,7 @@ struct tt_tree_place {
     uint8_t secret[TT_TREE_SECRET_BYTES];
     const uint8_t *constants;
     uint16_t constants_bytes;
-    const uint8_t *layout;          /* hosts of all ranks; tt_tree_layout_next reads it */
+    const uint8_t *layout;          /* hosts and places of all ranks: tree_layout.h, valid */
     size_t layout_bytes;
     struct tt_tree_address before, after;   /* of the ranks rank - 1 and rank + 1 (mod nranks) */
     const uint8_t *table;           /* of the records of all ranks: record_table.h, valid; NULL:

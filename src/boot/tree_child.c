@@ -17,6 +17,8 @@ struct join {
     uint8_t settings_bytes;
     const uint8_t *settings;
     struct tt_tree_address address;
+    uint8_t place_bytes;
+    const uint8_t *place;
     const uint8_t *card;
     const uint8_t *constants;
     uint16_t card_bytes, constants_bytes;
@@ -349,6 +351,12 @@ static bool read_join(struct tt_reader *r, struct join *out)
     out->settings_bytes = tt_read_u8(r);
     out->settings = tt_reader_take(r, out->settings_bytes);
     tt_tree_read_address(r, &out->address);
+    out->place = NULL;
+    out->place_bytes = 0;
+    if (out->flags & TT_TREE_JOIN_PLACE) {
+        out->place_bytes = tt_read_u8(r);
+        out->place = tt_reader_take(r, out->place_bytes);
+    }
     out->card = NULL;
     out->card_bytes = 0;
     if (out->flags & TT_TREE_JOIN_CARD) {
@@ -367,9 +375,10 @@ static bool read_join(struct tt_reader *r, struct join *out)
     return !r->bad && out->card_bytes <= TT_TREE_CARD_MAX && r->at == r->end &&
            out->kind <= TT_TREE_LEADER &&
            out->flags <= (TT_TREE_JOIN_SERVES | TT_TREE_JOIN_CARD | TT_TREE_JOIN_REFUSES |
-                          TT_TREE_JOIN_CONSTANTS) &&
-           out->constants_bytes <= TT_TREE_CONSTANTS_MAX && out->nranks > 0 &&
-           out->nranks <= NRANKS_MAX && out->rank < out->nranks && out->leader < out->nranks;
+                          TT_TREE_JOIN_CONSTANTS | TT_TREE_JOIN_PLACE) &&
+           out->place_bytes <= TT_TREE_PLACE_MAX && out->constants_bytes <= TT_TREE_CONSTANTS_MAX &&
+           out->nranks > 0 && out->nranks <= NRANKS_MAX && out->rank < out->nranks &&
+           out->leader < out->nranks;
 }
 
 /* Verifies and parses a JOIN. A wrong proof gets a response, so that a misspelt token is
@@ -511,6 +520,7 @@ static void join_local(struct tt_tree *t, struct tt_tree_conn *c, const struct j
                                  .address = j->address,
                                  .settings_bytes = j->settings_bytes,
                                  .status = j->refusal.status,
+                                 .place_bytes = j->place_bytes,
                                  .card_bytes = j->card_bytes,
                                  .constants_bytes = j->constants_bytes,
                                  .card = j->card,
@@ -534,6 +544,8 @@ static void join_local(struct tt_tree *t, struct tt_tree_conn *c, const struct j
     if (earlier)
         tt_tree_close(t, earlier);
     memcpy(seat.settings, j->settings, j->settings_bytes);
+    if (j->place_bytes)
+        memcpy(seat.place, j->place, j->place_bytes);
     if (old)
         came_back(t, &old->undone);
     if (!tt_tree_take_seat(t, &seat)) {

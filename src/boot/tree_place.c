@@ -8,11 +8,11 @@
 
 size_t tt_tree_body_max(uint32_t nranks)
 {
-    const size_t rank = 15 + 12 + 2 * (1 + TT_ENDPOINT_BYTES) +    /* layout, and entry */
+    const size_t rank = TT_TREE_LAYOUT_RANK_BYTES + 12 + 2 * (1 + TT_ENDPOINT_BYTES) +   /* entry */
                         TT_RECORD_OVERHEAD + TT_TREE_CARD_MAX;
 
-    return 2 * TT_MAC_BYTES + TT_TREE_SECRET_BYTES + 21 + TT_TREE_CONSTANTS_MAX +
-           TT_TREE_SENTENCE_BYTES + nranks * rank;
+    return TT_TREE_LAYOUT_HEAD_BYTES + 2 * TT_MAC_BYTES + TT_TREE_SECRET_BYTES + 21 +
+           TT_TREE_CONSTANTS_MAX + TT_TREE_SENTENCE_BYTES + nranks * rank;
 }
 
 size_t tt_tree_up_bytes_max(uint32_t nranks)

@@ -7,10 +7,10 @@
 #define RUN_BYTES_MAX (9u + TT_TREE_SETTINGS_MAX + 2 * (1 + TT_ENDPOINT_BYTES) + 4)
 #define HEAD_BYTES (4u + 8 + 4 + 4 + 1 + 2 + 4 + REFUSAL_BYTES_MAX)
 #define REFUSAL_BYTES_MAX (4u + 1 + 2 + TT_TREE_CAUSE_MAX)
-#define VARINT_BYTES_MAX 5u
 #define REPORT_GONE 1u                  /* flags of a report */
 #define REPORT_CARDS 2u
 #define REPORT_REFUSAL 4u
+#define REPORT_PLACES 8u
 
 void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a)
 {
@@ -51,7 +51,8 @@ size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n)
     size_t bytes = HEAD_BYTES + (size_t)n * RUN_BYTES_MAX;
 
     for (uint32_t i = 0; i < n; i++)
-        bytes += TT_RECORD_OVERHEAD + seats[i].card_bytes + seats[i].constants_bytes;
+        bytes += 2 * TT_RECORD_OVERHEAD + seats[i].place_bytes + seats[i].card_bytes +
+                 seats[i].constants_bytes;
     return bytes;
 }
 
@@ -77,9 +78,9 @@ static uint32_t run_seats(const struct tt_tree_seat *seats, uint32_t n)
 }
 
 static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uint32_t count,
-                      bool cards)
+                      bool places, bool cards)
 {
-    struct tt_record_stream records = { .n = 0 };
+    struct tt_record_stream records = { .n = 0 }, of_places = { .n = 0 };
 
     tt_write_u32(w, seats[0].rank);
     tt_write_u32(w, count);
@@ -89,6 +90,8 @@ static void write_run(struct tt_writer *w, const struct tt_tree_seat *seats, uin
     tt_tree_write_address(w, &seats[count - 1].address);
     for (uint32_t i = 0; i < count; i++)
         tt_write_u32(w, seats[i].tag);
+    for (uint32_t i = 0; places && i < count; i++)
+        tt_record_write(&of_places, w, 0, seats[i].place, seats[i].place_bytes);
     for (uint32_t i = 0; cards && i < count; i++)
         tt_record_write(&records, w, 0, seats[i].card, seats[i].card_bytes);
 }
@@ -98,10 +101,11 @@ void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head 
 {
     const struct tt_tree_seat *refuses = NULL;
     uint32_t nlive = 0, nruns = 0;
-    bool cards = false, has_constants;
+    bool places = false, cards = false, has_constants;
 
     qsort(seats, n, sizeof *seats, compare_seats);
     for (; nlive < n && seats[nlive].live; nlive++) {
+        places |= seats[nlive].place_bytes > 0;
         cards |= seats[nlive].card_bytes > 0;
         if (!refuses && seats[nlive].status)
             refuses = &seats[nlive];
@@ -114,7 +118,7 @@ void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head 
     tt_write_u32(w, head->generation);
     tt_write_u32(w, head->host);
     tt_write_u8(w, (uint8_t)((head->gone ? REPORT_GONE : 0) | (cards ? REPORT_CARDS : 0) |
-                             (refuses ? REPORT_REFUSAL : 0)));
+                             (refuses ? REPORT_REFUSAL : 0) | (places ? REPORT_PLACES : 0)));
     tt_write_u16(w, has_constants ? seats[0].constants_bytes : 0);
     if (has_constants)
         tt_write_bytes(w, seats[0].constants, seats[0].constants_bytes);
@@ -125,7 +129,7 @@ void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head 
     tt_write_u32(w, nruns);
     for (uint32_t i = 0, count; i < nlive; i += count) {
         count = run_seats(seats + i, nlive - i);
-        write_run(w, seats + i, count, cards);
+        write_run(w, seats + i, count, places, cards);
     }
 }
 
@@ -140,6 +144,7 @@ void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_re
     flags = tt_read_u8(r);
     out->gone = flags & REPORT_GONE;
     out->cards = flags & REPORT_CARDS;
+    out->places = flags & REPORT_PLACES;
     out->constants_bytes = tt_read_u16(r);
     out->constants = tt_reader_take(r, out->constants_bytes);
     out->refusal = (struct tt_tree_refusal){ .status = TUTTI_OK };
@@ -150,19 +155,39 @@ void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_re
             r->bad = true;
     }
     out->nruns = tt_read_u32(r);
-    if (flags > (REPORT_GONE | REPORT_CARDS | REPORT_REFUSAL) || out->reporter >= nranks ||
-        out->host >= nranks || out->nruns > nranks || out->constants_bytes > TT_TREE_CONSTANTS_MAX)
+    if (flags > (REPORT_GONE | REPORT_CARDS | REPORT_REFUSAL | REPORT_PLACES) ||
+        out->reporter >= nranks || out->host >= nranks || out->nruns > nranks ||
+        out->constants_bytes > TT_TREE_CONSTANTS_MAX)
         r->bad = true;
     if (r->bad)
         out->nruns = 0;
 }
 
+/* Reads `count` entries of at most `most` bytes each; *packed: their size here, *unpacked: without
+ * packing. Returns where they begin. */
+static const uint8_t *read_entries_of_run(struct tt_reader *r, uint32_t count, uint16_t most,
+                                          size_t *packed, size_t *unpacked)
+{
+    struct tt_record_stream records = { .n = 0 };
+    const uint8_t *begin = r->at;
+
+    *unpacked = 0;
+    for (uint32_t i = 0; i < count && !r->bad; i++) {
+        tt_record_read(&records, r);
+        if (records.entry.bytes > most)
+            r->bad = true;
+        *unpacked += records.entry.bytes;
+    }
+    *packed = r->bad ? 0 : (size_t)(r->at - begin);
+    return begin;
+}
+
 void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
                       struct tt_tree_run *out)
 {
-    struct tt_record_stream records = { .n = 0 };
+    size_t skip;
 
-    out->first = tt_read_u32(r);
+    *out = (struct tt_tree_run){ .first = tt_read_u32(r) };
     out->count = tt_read_u32(r);
     out->settings_bytes = tt_read_u8(r);
     out->settings = tt_reader_take(r, out->settings_bytes);
@@ -171,131 +196,14 @@ void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree
     if (out->first >= nranks || out->count == 0 || out->count > nranks - out->first)
         r->bad = true;
     out->tags = r->bad ? NULL : tt_reader_take(r, (size_t)out->count * 4);
-    out->cards = head->cards ? r->at : NULL;
-    out->records_bytes = 0;
-    for (uint32_t i = 0; head->cards && i < out->count && !r->bad; i++) {
-        tt_record_read(&records, r);
-        out->records_bytes += records.entry.bytes;
-    }
-    out->cards_bytes = head->cards && !r->bad ? (size_t)(r->at - out->cards) : 0;
+    if (head->places)
+        out->places =
+            read_entries_of_run(r, out->count, TT_TREE_PLACE_MAX, &out->places_bytes, &skip);
+    if (head->cards)
+        out->cards = read_entries_of_run(r, out->count, TT_TREE_CARD_MAX, &out->cards_bytes,
+                                         &out->records_bytes);
     if (r->bad)
         out->count = 0;
-}
-
-/* ---- layout ---- */
-
-static void write_varint(struct tt_writer *w, uint32_t v)
-{
-    while (v >= 0x80) {
-        tt_write_u8(w, (uint8_t)(v | 0x80));
-        v >>= 7;
-    }
-    tt_write_u8(w, (uint8_t)v);
-}
-
-static uint32_t read_varint(struct tt_reader *r)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0; shift < 7 * VARINT_BYTES_MAX; shift += 7) {
-        const uint8_t byte = tt_read_u8(r);
-
-        v |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            if (v > UINT32_MAX)
-                r->bad = true;
-            return r->bad ? 0 : (uint32_t)v;
-        }
-    }
-    r->bad = true;
-    return 0;
-}
-
-static void write_group(struct tt_writer *w, const struct tt_tree_group *g)
-{
-    if (g->nhosts == 0)
-        return;
-    write_varint(w, g->host);
-    write_varint(w, g->nhosts);
-    write_varint(w, g->count);
-}
-
-/* Runs that differ only in their settings, or in their reporters, are one run of a host here. */
-static uint32_t host_run(const struct tt_tree_run *runs, uint32_t n, uint32_t *count)
-{
-    uint32_t k = 0;
-
-    *count = 0;
-    do
-        *count += runs[k++].count;
-    while (k < n && runs[k].host == runs[0].host);
-    return k;
-}
-
-uint8_t *tt_tree_encode_layout(const struct tt_tree_run *runs, uint32_t n, uint32_t nranks,
-                               size_t *bytes)
-{
-    const size_t cap = (size_t)n * 3 * VARINT_BYTES_MAX;
-    uint32_t *index = calloc(nranks, sizeof *index), nhosts = 0;    /* index: plus 1 */
-    uint8_t *out = malloc(cap ? cap : 1);
-    struct tt_tree_group g = { .nhosts = 0 };
-    struct tt_writer w;
-
-    if (!index || !out) {
-        free(index);
-        free(out);
-        return NULL;
-    }
-    tt_writer_init(&w, out, cap);
-    for (uint32_t i = 0, count; i < n;) {
-        const uint32_t id = runs[i].host;
-
-        i += host_run(runs + i, n - i, &count);
-        if (!index[id])
-            index[id] = ++nhosts;
-        if (g.nhosts && g.count == count && index[id] - 1 == g.host + g.nhosts) {
-            g.nhosts++;
-            continue;
-        }
-        write_group(&w, &g);
-        g = (struct tt_tree_group){ .host = index[id] - 1, .nhosts = 1, .count = count };
-    }
-    write_group(&w, &g);
-    tt_assert(!w.bad);
-    free(index);
-    *bytes = tt_writer_bytes(&w);
-    return out;
-}
-
-bool tt_tree_layout_next(struct tt_reader *r, struct tt_tree_group *out)
-{
-    if (r->bad || r->at == r->end)
-        return false;
-    out->host = read_varint(r);
-    out->nhosts = read_varint(r);
-    out->count = read_varint(r);
-    if (out->nhosts == 0 || out->count == 0)
-        r->bad = true;
-    return !r->bad;
-}
-
-bool tt_tree_layout_is_valid(const uint8_t *layout, size_t bytes, uint32_t nranks)
-{
-    uint64_t ranks = 0, nhosts = 0;
-    struct tt_tree_group g;
-    struct tt_reader r;
-
-    tt_reader_init(&r, layout, bytes);
-    while (tt_tree_layout_next(&r, &g)) {
-        if (g.host > nhosts)
-            return false;
-        if ((uint64_t)g.host + g.nhosts > nhosts)
-            nhosts = (uint64_t)g.host + g.nhosts;
-        ranks += (uint64_t)g.nhosts * g.count;
-        if (ranks > nranks)
-            return false;
-    }
-    return !r.bad && ranks == nranks;
 }
 
 /* ---- proofs ---- */

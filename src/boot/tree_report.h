@@ -1,4 +1,4 @@
-/* Contents of the frames of the start-up tree: reports of hosts, the layout of a job, and proofs.
+/* Contents of the frames of the start-up tree: reports of hosts, and proofs.
  * All parsers accept any bytes. */
 #ifndef TT_BOOT_TREE_REPORT_H
 #define TT_BOOT_TREE_REPORT_H
@@ -15,6 +15,7 @@
 #define TT_TREE_CAUSE_MAX 447           /* characters of the cause for which a rank cannot start */
 #define TT_TREE_SECRET_BYTES 16
 #define TT_TREE_CONSTANTS_MAX 1024
+#define TT_TREE_PLACE_MAX 240           /* maximum size of the place of a rank (tree_layout.h) */
 #define TT_TREE_NONE UINT32_MAX
 
 /* An encoded struct tt_endpoint, opaque here. */
@@ -30,6 +31,7 @@ struct tt_tree_seat {
     uint8_t status;                 /* of a rank that cannot start; else TUTTI_OK */
     char settings[TT_TREE_SETTINGS_MAX];
     struct tt_tree_address address;
+    uint8_t place_bytes, place[TT_TREE_PLACE_MAX];      /* in its host; 0 bytes: none */
     uint16_t card_bytes, constants_bytes;
     const uint8_t *card;            /* [card_bytes]; this and the next are owned by the leader's
                                        node; NULL: none */
@@ -51,6 +53,8 @@ struct tt_tree_run {
     uint8_t settings_bytes;
     struct tt_tree_address before, after;   /* a report: of the first and of the last rank */
     const uint8_t *tags;            /* [count], little-endian 32 bits each */
+    const uint8_t *places;          /* [count] entries of record_table.h; NULL: none */
+    size_t places_bytes;            /* packed */
     const uint8_t *cards;           /* [count] entries of record_table.h; NULL: none */
     size_t cards_bytes;             /* packed */
     size_t records_bytes;           /* of the records */
@@ -62,7 +66,7 @@ struct tt_tree_report_head {
     uint32_t reporter, generation, host, nruns;
     uint64_t process;
     bool gone;
-    bool cards;                     /* the runs contain address records */
+    bool cards, places;             /* the runs contain address records, places */
     /* set by the writer, from the ranks */
     const uint8_t *constants;           /* of rank 0, if it is one of them */
     uint16_t constants_bytes;
@@ -87,22 +91,6 @@ void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head 
 void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_report_head *out);
 void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
                       struct tt_tree_run *out);
-
-/* A part of the layout: `nhosts` hosts with the indices from `host` on, each of which has the next
- * `count` ranks. Hosts are numbered in the order of their first ranks. */
-struct tt_tree_group {
-    uint32_t host, nhosts, count;
-};
-
-/* Encodes the layout of runs[n], sorted by rank, which cover all ranks; `host` of a run is any
- * number below nranks that is equal for runs of one host. Returns malloc'd memory, or NULL if
- * there is none. */
-uint8_t *tt_tree_encode_layout(const struct tt_tree_run *runs, uint32_t n, uint32_t nranks,
-                               size_t *bytes);
-/* Reads the next group. Returns false at the end, or if the reader is bad. */
-bool tt_tree_layout_next(struct tt_reader *r, struct tt_tree_group *out);
-/* Returns whether the layout covers exactly nranks ranks, with hosts numbered as stated above. */
-bool tt_tree_layout_is_valid(const uint8_t *layout, size_t bytes, uint32_t nranks);
 
 /* Proof of frame number `number` of a connection; `up` is its direction. */
 struct tt_tree_proof {

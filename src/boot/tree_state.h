@@ -23,7 +23,8 @@ enum {                          /* flags of JOIN */
     TT_TREE_JOIN_SERVES = 1,
     TT_TREE_JOIN_CARD = 2,
     TT_TREE_JOIN_REFUSES = 4,
-    TT_TREE_JOIN_CONSTANTS = 8
+    TT_TREE_JOIN_CONSTANTS = 8,
+    TT_TREE_JOIN_PLACE = 16
 };
 enum tt_tree_kind { TT_TREE_LOCAL, TT_TREE_LEADER };        /* of a child */
 enum tt_tree_scope { TT_TREE_OF_RANK, TT_TREE_OF_JOB };     /* of REFUSED */

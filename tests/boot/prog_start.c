@@ -32,6 +32,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "boot/boot.h"
+#include "boot/tree_layout.h"
 #include "packed.h"
 #include "support/unit.h"
 
@@ -39,6 +40,7 @@
 #define NOT_KILLED UINT32_MAX
 #define STACK_BYTES (512u << 10)
 #define CARD_BYTES_DEFAULT 512u
+#define PLACE_BYTES 60u
 
 struct result {
     uint64_t sent, received, accepted, end_ns;
@@ -73,6 +75,31 @@ static void make_card(uint8_t *card, uint32_t bytes, uint32_t rank)
         for (uint32_t k = 0; k < 6 && place * bytes / 5 + k < bytes; k++)
             card[place * bytes / 5 + k] = (uint8_t)tt_hash_bytes(&rank, sizeof rank, place * 8 + k);
     memcpy(card, &rank, sizeof rank);
+}
+
+static void make_place(const struct shared *s, uint8_t place[PLACE_BYTES], uint32_t rank)
+{
+    memset(place, 7, PLACE_BYTES);
+    place[30] = (uint8_t)(rank % s->per_host);
+}
+
+static void check_places(const struct shared *s, const struct tt_table *t, struct result *out)
+{
+    uint8_t expected[PLACE_BYTES], bytes;
+    struct tt_tree_walk w;
+    const uint8_t *place;
+
+    out->status = tt_tree_walk_init(&w, t->layout, t->layout_bytes);
+    for (uint32_t r = 0; r < s->nranks && !out->status; r++) {
+        make_place(s, expected, r);
+        if (tt_tree_walk_next(&w, &place, &bytes) != r / s->per_host || bytes != PLACE_BYTES ||
+            memcmp(place, expected, PLACE_BYTES) != 0) {
+            out->status = TUTTI_ERR_PROTOCOL;
+            snprintf(out->error, sizeof out->error, "rank %u has a wrong place of rank %u", t->rank,
+                     r);
+        }
+    }
+    tt_tree_walk_fini(&w);
 }
 
 static void check_table(const struct shared *s, struct tt_table *t, struct result *out)
@@ -129,8 +156,10 @@ static void *rank_start(void *arg)
     struct tt_launch launch = {
         .rank = me->rank, .nranks = s->nranks, .timeout_ms = s->timeout_ms, .launcher = "conf"
     };
-    uint8_t card[TT_CARD_BYTES] = { 0 };
-    const struct tt_boot_offer offer = { .card = card, .card_bytes = s->card_bytes };
+    uint8_t card[TT_CARD_BYTES] = { 0 }, place[PLACE_BYTES];
+    const struct tt_boot_offer offer = {
+        .card = card, .card_bytes = s->card_bytes, .place = place, .place_bytes = PLACE_BYTES
+    };
     struct tt_overlay *overlay = NULL;
     struct tt_table table;
 
@@ -140,6 +169,7 @@ static void *rank_start(void *arg)
     launch.nlocal =
         me->rank / s->per_host < s->nranks / s->per_host ? s->per_host : s->nranks % s->per_host;
     make_card(card, s->card_bytes, me->rank);
+    make_place(s, place, me->rank);
     pthread_barrier_wait(&s->started);
     if (me->rank == 0)
         atomic_store(&s->begin_ns, tt_now_ns());
@@ -155,6 +185,8 @@ static void *rank_start(void *arg)
         snprintf(out->error, sizeof out->error, "%s", tutti_last_error());
     else
         check_table(s, &table, out);
+    if (!out->status)
+        check_places(s, &table, out);
     wait_for_others(s);
     if (overlay) {
         tt_overlay_close(overlay);

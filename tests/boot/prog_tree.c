@@ -1,6 +1,6 @@
 /* A start-up tree of many ranks over real sockets, thousands of ranks in each process:
  * prog_tree RANKS PROCESSES [RANKS_PER_HOST [LEADERS_PER_SERVER]]. Each rank runs the code of
- * src/boot: its node, without address records. The id of the start-up, and the first rank of its
+ * src/boot: its node, with a place as long as those of jobs, without address records. The id of the start-up, and the first rank of its
  * host, are known to each: all hosts share the names of local sockets here, so that the search for
  * the first rank would take a time that no job has. Each host has its own address, of the network
  * 127.0.0.0/8, so that hosts do not share their ports. Ranks of a process are stepped in turn; each
@@ -32,6 +32,7 @@
 #define TIMEOUT_NS (550 * TT_SECOND)
 #define TOKEN "a token of this start-up"
 #define CONSTANTS_BYTES 600
+#define PLACE_BYTES 60
 #define RESTART_NS (50 * TT_MS)
 #define SWEEP_NS (10 * TT_MS)
 #define EVENTS 64
@@ -59,6 +60,7 @@ struct rank {
     struct tt_tree_node *node;          /* NULL: it is done, or begins again */
     uint64_t wake_ns;
     bool opened, placed, done;
+    uint8_t place[PLACE_BYTES];
 };
 
 /* The ranks of a process. */
@@ -116,6 +118,14 @@ static struct tt_address loopback(uint32_t address, uint16_t port)
     return out;
 }
 
+/* Equal on ranks at the same position of all hosts. */
+static void make_place(const struct shared *s, uint32_t rank, uint8_t out[PLACE_BYTES])
+{
+    memset(out, 7, PLACE_BYTES);
+    out[20] = (uint8_t)(rank % s->per_host / 4);
+    out[30] = (uint8_t)(1 << rank % s->per_host % 8);
+}
+
 /* Opens the server of the rank's host. */
 static int listen_for(const struct shared *s, uint32_t rank)
 {
@@ -165,6 +175,8 @@ static bool rank_open(struct worker *w, uint32_t rank)
                   .leader = leader_of(s, rank),
                   .nlocal = left < s->per_host ? left : s->per_host,
                   .process = 77 + rank,
+                  .place = r->place,
+                  .place_bytes = PLACE_BYTES,
                   .constants = rank == 0 ? s->constants : NULL,
                   .constants_bytes = rank == 0 ? CONSTANTS_BYTES : 0,
                   .token_is_final = true,
@@ -195,6 +207,7 @@ static bool rank_open(struct worker *w, uint32_t rank)
         conf.leader = &leader;
     }
     conf.tree.address = address_of(s, rank);
+    make_place(s, rank, r->place);
     if (tt_tree_node_open(&r->node, &conf) != TUTTI_OK) {
         fprintf(stderr, "prog_tree: rank %u: %s\n", rank, tutti_last_error());
         return false;
@@ -209,16 +222,31 @@ static bool is_address(const struct tt_tree_address *a, const struct tt_tree_add
     return a->bytes == expected->bytes && memcmp(a->data, expected->data, a->bytes) == 0;
 }
 
-static bool is_layout(const struct shared *s, const struct tt_tree_place *p)
+/* Each rank checks the first group, and one of them all ranks. */
+static bool is_layout(const struct shared *s, uint32_t rank, const struct tt_tree_place *p)
 {
     const uint32_t whole = s->nranks / s->per_host;
+    uint8_t expected[PLACE_BYTES], bytes;
+    struct tt_tree_layout layout;
     struct tt_tree_group g;
-    struct tt_reader r;
+    struct tt_tree_walk w;
+    const uint8_t *place;
+    bool good;
 
-    tt_reader_init(&r, p->layout, p->layout_bytes);
-    return tt_tree_layout_is_valid(p->layout, p->layout_bytes, s->nranks) &&
-           tt_tree_layout_next(&r, &g) && g.host == 0 && g.nhosts == (whole ? whole : 1) &&
+    tt_tree_layout_open(&layout, p->layout, p->layout_bytes);
+    good = tt_tree_layout_is_valid(p->layout, p->layout_bytes, s->nranks) &&
+           tt_tree_layout_next(&layout, &g) && g.host == 0 && g.nhosts == (whole ? whole : 1) &&
            g.count == (whole ? s->per_host : s->nranks);
+    if (!good || rank != s->nranks / 2)
+        return good;
+    good = tt_tree_walk_init(&w, p->layout, p->layout_bytes) == TUTTI_OK;
+    for (uint32_t r = 0; r < s->nranks && good; r++) {
+        make_place(s, r, expected);
+        good = tt_tree_walk_next(&w, &place, &bytes) == r / s->per_host && bytes == PLACE_BYTES &&
+               memcmp(place, expected, PLACE_BYTES) == 0;
+    }
+    tt_tree_walk_fini(&w);
+    return good;
 }
 
 /* Returns NULL, or what is wrong with the place of a rank. */
@@ -232,7 +260,7 @@ static const char *check_place(const struct shared *s, uint32_t rank, const stru
     if (p->constants_bytes != CONSTANTS_BYTES ||
         memcmp(p->constants, s->constants, CONSTANTS_BYTES) != 0)
         return "other constants";
-    if (!is_layout(s, p))
+    if (!is_layout(s, rank, p))
         return "another layout";
     return is_address(&p->before, &before) && is_address(&p->after, &after)
                ? NULL

@@ -32,6 +32,11 @@ struct conn {
     uint64_t arrives_ns[2];             /* no overtaking on a stream */
 };
 
+/* What a rank reports of its place in its host. */
+struct place {
+    uint8_t bytes, data[TT_TREE_PLACE_MAX];
+};
+
 struct message {
     int what;
     struct conn *conn;
@@ -64,6 +69,7 @@ struct sim {
     uint64_t resets_in;                 /* one in this number of messages breaks its connection */
     uint64_t ndropped, nmessages;
     uint8_t (*cards)[CARD_BYTES];       /* [nranks]: address records, or NULL */
+    struct place *places;               /* [nranks], or NULL */
 };
 
 /* ---- network ---- */
@@ -385,10 +391,19 @@ static void run(struct sim *s)
 
 /* ---- worlds ---- */
 
+enum places {
+    PLACES_NONE,
+    PLACES_ALIKE,               /* equal on ranks at the same position of all hosts */
+    PLACES_IN_RACKS,            /* likewise, of the hosts of one rack */
+    PLACES_ANY                  /* those of most ranks differ, and some have none */
+};
+#define RACK_HOSTS 4u
+
 struct plan {
     uint32_t nranks, nextra, per_host, children_max;
     uint32_t leader;            /* position of the leader among the ranks of its host */
     bool cards;                 /* ranks have address records */
+    enum places places;
     bool hinted;                /* the launcher provides the number of ranks per host */
     bool cyclic;                /* rank r is on host r mod nhosts; else consecutive ranks */
     uint64_t latency_ns, start_ns;
@@ -419,6 +434,10 @@ static struct tt_tree_conf conf_of(const struct sim *s, const struct plan *plan,
         conf.card = s->cards[rank];
         conf.card_bytes = card_bytes(rank);
     }
+    if (s->places) {
+        conf.place = s->places[rank].data;
+        conf.place_bytes = s->places[rank].bytes;
+    }
     if (rank == 0) {
         conf.constants = s->constants;
         conf.constants_bytes = sizeof s->constants;
@@ -434,6 +453,24 @@ static uint32_t leader_of(const struct plan *plan, uint32_t nhosts, uint32_t ran
     const uint32_t other = lowest + plan->leader * (plan->cyclic ? nhosts : 1);
 
     return plan->leader < plan->per_host && other < plan->nranks ? other : lowest;
+}
+
+static void make_place(const struct plan *plan, uint32_t nhosts, uint32_t rank, struct place *out)
+{
+    const uint32_t host = plan->cyclic ? rank % nhosts : rank / plan->per_host,
+                   position = plan->cyclic ? rank / nhosts : rank % plan->per_host;
+    const uint64_t rack = tt_mix64(host / RACK_HOSTS), any = tt_mix64(rank + 1000);
+
+    *out = (struct place){ .bytes = 60 };
+    memset(out->data, 7, 20);
+    out->data[20] = (uint8_t)(position / 4);
+    out->data[30] = (uint8_t)(1 << position % 8);
+    if (plan->places != PLACES_ALIKE)
+        memcpy(out->data + 40, &rack, sizeof rack);
+    if (plan->places != PLACES_ANY)
+        return;
+    memcpy(out->data, &any, sizeof any);
+    out->bytes = any % 3 ? (uint8_t)(any / 3 % (TT_TREE_PLACE_MAX + 1)) : 0;
 }
 
 static void process_init(struct sim *s, uint32_t index, const struct tt_tree_conf *conf,
@@ -473,6 +510,12 @@ static struct sim *sim_create(uint64_t seed, const struct plan *plan)
         for (uint32_t r = 0; r < s->nranks; r++)
             memset(s->cards[r], (int)(r + 1), CARD_BYTES);
     }
+    if (plan->places) {
+        s->places = calloc(s->nranks, sizeof *s->places);
+        tt_assert(s->places);
+        for (uint32_t r = 0; r < s->nranks; r++)
+            make_place(plan, nhosts, r, &s->places[r]);
+    }
     memcpy(root.secret, s->secret, sizeof root.secret);
     root.children_max = plan->children_max;
     process_init(s, s->root, &root, 0);
@@ -507,29 +550,36 @@ static void sim_destroy(struct sim *s)
     free(s->processes);
     free(s->leader);
     free(s->cards);
+    free(s->places);
     world_fini(&s->w);
     free(s);
 }
 
 /* ---- checks ---- */
 
-/* Decodes the layout, and compares it with the hosts, numbered by their first ranks. */
+/* Decodes the layout, and compares it with the hosts, numbered by their first ranks, and with the
+ * places. */
 static void check_layout(const struct sim *s, const struct tt_tree_place *place)
 {
-    uint32_t *index = calloc(s->nranks, sizeof *index), nhosts = 0, rank = 0;
-    struct tt_tree_group g;
-    struct tt_reader r;
+    uint32_t *index = calloc(s->nranks, sizeof *index), nhosts = 0;
+    struct tt_tree_walk w;
 
     tt_assert(index);
-    tt_reader_init(&r, place->layout, place->layout_bytes);
-    while (tt_tree_layout_next(&r, &g))
-        for (uint32_t i = 0; i < g.nhosts * g.count; i++, rank++) {
-            if (!index[s->leader[rank]])
-                index[s->leader[rank]] = ++nhosts;
-            assert_int_equal(index[s->leader[rank]] - 1, g.host + i / g.count);
-        }
-    assert_false(r.bad);
-    assert_int_equal(rank, s->nranks);
+    assert_true(tt_tree_layout_is_valid(place->layout, place->layout_bytes, s->nranks));
+    assert_int_equal(tt_tree_walk_init(&w, place->layout, place->layout_bytes), TUTTI_OK);
+    for (uint32_t rank = 0; rank < s->nranks; rank++) {
+        const uint8_t *found;
+        uint8_t bytes;
+        const uint32_t host = tt_tree_walk_next(&w, &found, &bytes);
+
+        if (!index[s->leader[rank]])
+            index[s->leader[rank]] = ++nhosts;
+        assert_int_equal(index[s->leader[rank]] - 1, host);
+        assert_int_equal(bytes, s->places ? s->places[rank].bytes : 0);
+        if (bytes)
+            assert_memory_equal(found, s->places[rank].data, bytes);
+    }
+    tt_tree_walk_fini(&w);
     free(index);
 }
 
@@ -602,6 +652,7 @@ static struct plan draw_plan(uint64_t seed)
                           .hinted = tt_prng_below(&prng, 2),
                           .cards = seed % 2,
                           .leader = (uint32_t)(seed / 2 % 4),
+                          .places = (enum places)(seed / 8 % 4),
                           .latency_ns = 1000 + tt_prng_below(&prng, 2) * 20 * TT_MS,
                           .start_ns = 1 + tt_prng_below(&prng, 2 * TT_SECOND) };
     return plan;
@@ -625,8 +676,9 @@ static void add_resets(struct sim *s)
 
 static void print_case(uint64_t seed, const struct plan *plan)
 {
-    print_message("seed %llu, %u ranks, %u per host%s, %u children\n", (unsigned long long)seed,
-                  plan->nranks, plan->per_host, plan->cyclic ? " in turn" : "", plan->children_max);
+    print_message("seed %llu, %u ranks, %u per host%s, %u children, places %d\n",
+                  (unsigned long long)seed, plan->nranks, plan->per_host,
+                  plan->cyclic ? " in turn" : "", plan->children_max, plan->places);
 }
 
 static uint64_t ncases(uint64_t n)
@@ -926,13 +978,13 @@ static void different_version_is_reported(void **state)
 /* Sizes of one fault-free start-up. */
 struct sizes {
     double virtual_s;
-    uint64_t received_max, busiest, root_conns, conns_max, ndropped;
+    uint64_t received_max, busiest, layout_bytes, root_conns, conns_max, ndropped;
 };
 
-static struct sizes measure(uint32_t nranks, uint32_t per_host, bool cyclic)
+static struct sizes measure(uint32_t nranks, uint32_t per_host, bool cyclic, enum places places)
 {
     const struct plan plan = { .nranks = nranks, .per_host = per_host, .cyclic = cyclic,
-                               .hinted = true,
+                               .hinted = true, .places = places,
                                .latency_ns = 100000,
                                .start_ns = TT_SECOND / 2 };
     struct sim *s = sim_create(7, &plan);
@@ -954,12 +1006,14 @@ static struct sizes measure(uint32_t nranks, uint32_t per_host, bool cyclic)
     out.virtual_s = (double)end_ns / 1e9;
     out.root_conns = s->processes[s->root].nconns;
     out.ndropped = s->ndropped;
-    print_message("%6u ranks, %2u per host%s: %.3f s, a rank receives %llu B, the busiest process "
-                  "moves %llu B, connections: root %llu, server %llu, dropped %llu\n",
+    out.layout_bytes = s->processes[0].tree.place.layout_bytes;
+    print_message("%6u ranks, %2u per host%s: %.3f s, a rank receives %llu B, the layout has %llu "
+                  "B, the busiest process moves %llu B, connections: root %llu, server %llu, "
+                  "dropped %llu\n",
                   nranks, per_host, cyclic ? " in turn" : "", out.virtual_s,
-                  (unsigned long long)out.received_max, (unsigned long long)out.busiest,
-                  (unsigned long long)out.root_conns, (unsigned long long)out.conns_max,
-                  (unsigned long long)out.ndropped);
+                  (unsigned long long)out.received_max, (unsigned long long)out.layout_bytes,
+                  (unsigned long long)out.busiest, (unsigned long long)out.root_conns,
+                  (unsigned long long)out.conns_max, (unsigned long long)out.ndropped);
     check_all_placed(s);
     sim_destroy(s);
     return out;
@@ -972,12 +1026,27 @@ static void cost_is_bounded_at_98304_ranks(void **state)
     struct sizes half, whole;
 
     (void)state;
-    half = measure(nranks / 2, 8, false);
-    whole = measure(nranks, 8, false);
+    half = measure(nranks / 2, 8, false, PLACES_ALIKE);
+    whole = measure(nranks, 8, false, PLACES_ALIKE);
     assert_true(whole.virtual_s < 23);
     assert_true(whole.received_max <= 65536);
     assert_true((double)whole.busiest <= 2.1 * (double)half.busiest);
-    measure(nranks / 4, 8, true);
+    assert_int_equal(whole.layout_bytes, half.layout_bytes);
+    measure(nranks / 4, 8, true, PLACES_ALIKE);
+}
+
+/* The layout grows with the racks, not with the hosts or ranks. */
+static void places_of_equal_hosts_are_sent_once(void **state)
+{
+    const uint32_t nracks = 16, per_rack = RACK_HOSTS * 8;
+    struct sizes none, alike, racks;
+
+    (void)state;
+    none = measure(nracks * per_rack, 8, false, PLACES_NONE);
+    alike = measure(nracks * per_rack, 8, false, PLACES_ALIKE);
+    racks = measure(nracks * per_rack, 8, false, PLACES_IN_RACKS);
+    assert_true(alike.layout_bytes <= none.layout_bytes + 4 + TT_TREE_PLACE_MAX);
+    assert_true(racks.layout_bytes <= alike.layout_bytes + (nracks - 1) * 80);
 }
 
 static bool is_odd_or_above_20(const void *context, uint32_t rank)
@@ -1014,6 +1083,7 @@ int main(void)
         cmocka_unit_test(different_size_is_refused),
         cmocka_unit_test(different_version_is_reported),
         cmocka_unit_test(rank_list_has_ranges_and_end),
+        cmocka_unit_test(places_of_equal_hosts_are_sent_once),
         cmocka_unit_test(cost_is_bounded_at_98304_ranks),
     };
 

@@ -1,12 +1,13 @@
 /* The start-up tree with arbitrary peers. The first byte selects the target:
  *   the root, or the first rank of a host, with several children
  *   a rank, with a parent that sends anything
- *   the parsers of reports and layouts
+ *   the parsers of reports and layouts, or the encoder of layouts
  * Peers send any frames, with the proof of the token or without. No read goes past an end
  * (sanitizers), and accepted layouts are valid. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
 #include "base/status.h"
@@ -135,9 +136,34 @@ static void attack(const struct tt_tree_conf *conf, const uint8_t *data, size_t 
     tt_tree_fini(&t.tree);
 }
 
+/* Reads all ranks of a valid layout. runs[NRANKS]: their places; NULL: any. */
+static void walk(const uint8_t *layout, size_t bytes, const struct tt_tree_run *runs)
+{
+    struct tt_tree_walk w;
+
+    tt_assert(tt_tree_walk_init(&w, layout, bytes) == TUTTI_OK);
+    for (uint32_t i = 0; i < NRANKS; i++) {
+        struct tt_record_stream stream = { .n = 0 };
+        struct tt_reader r;
+        const uint8_t *place;
+        uint8_t size;
+        const uint32_t host = tt_tree_walk_next(&w, &place, &size);
+
+        tt_assert(host < NRANKS && size <= TT_TREE_PLACE_MAX);
+        if (!runs)
+            continue;
+        tt_reader_init(&r, runs[i].places, runs[i].places_bytes);
+        tt_record_read(&stream, &r);
+        tt_assert(host == (runs[i].host != runs[0].host) && size == stream.entry.bytes);
+        tt_assert(size == 0 || memcmp(place, stream.entry.record, size) == 0);
+    }
+    tt_tree_walk_fini(&w);
+}
+
 static void attack_parsers(const uint8_t *data, size_t bytes)
 {
     struct tt_tree_report_head head;
+    struct tt_tree_layout layout;
     struct tt_tree_group g;
     struct tt_tree_run run;
     uint64_t nranks = 0;
@@ -151,10 +177,42 @@ static void attack_parsers(const uint8_t *data, size_t bytes)
     }
     if (!tt_tree_layout_is_valid(data, bytes, NRANKS))
         return;
-    tt_reader_init(&r, data, bytes);
-    while (tt_tree_layout_next(&r, &g))
+    tt_tree_layout_open(&layout, data, bytes);
+    while (tt_tree_layout_next(&layout, &g))
         nranks += (uint64_t)g.nhosts * g.count;
     tt_assert(nranks == NRANKS);
+    walk(data, bytes, NULL);
+}
+
+/* Any places of all ranks, each of one of two hosts: the layout has the same. Input: for each rank
+ * {host and size of the place u8, value u8}. */
+static void encode(const uint8_t *data, size_t bytes)
+{
+    uint8_t places[NRANKS][TT_TREE_PLACE_MAX], packed[NRANKS][TT_RECORD_OVERHEAD + sizeof *places];
+    struct tt_tree_run runs[NRANKS] = { { 0 } };
+    struct tt_reader r;
+    uint8_t *layout;
+    size_t n;
+
+    tt_reader_init(&r, data, bytes);
+    for (uint32_t i = 0; i < NRANKS; i++) {
+        const uint8_t what = tt_read_u8(&r), size = what / 2;
+        struct tt_record_stream stream = { .n = 0 };
+        struct tt_writer w;
+
+        memset(places[i], tt_read_u8(&r), sizeof *places);
+        tt_writer_init(&w, packed[i], sizeof *packed);
+        tt_record_write(&stream, &w, 0, places[i], size);
+        runs[i] = (struct tt_tree_run){ .first = i,
+                                        .count = 1,
+                                        .host = what % 2,
+                                        .places = packed[i],
+                                        .places_bytes = tt_writer_bytes(&w) };
+    }
+    layout = tt_tree_encode_layout(runs, NRANKS, NRANKS, &n);
+    tt_assert(layout && tt_tree_layout_is_valid(layout, n, NRANKS));
+    walk(layout, n, runs);
+    free(layout);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -183,7 +241,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         conf.refuses = TUTTI_ERR_INVALID;
         conf.cause = "a cause";
     }
-    if (data[0] % 4 == 3)
+    if (data[0] & 16) {
+        conf.place = "a place";
+        conf.place_bytes = 7;
+    }
+    if (data[0] % 8 == 7)
+        encode(data + 1, bytes - 1);
+    else if (data[0] % 4 == 3)
         attack_parsers(data + 1, bytes - 1);
     else
         attack(&conf, data + 1, bytes - 1);
