@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "comm/comm_trace.h"
 #include "comm/control.h"
+#include "comm/rank_place.h"
 #include "comm/roll_call.h"
 #include "comm/tuner.h"
 #include "comm/world.h"
@@ -47,7 +48,7 @@ tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, con
     *c = (tutti_comm){
         .world = w, .rank = rank, .nranks = nranks, .timeout_ms = timeout_ms, .restore = restore
     };
-    c->all_local = tt_engine_all_local(w->engine, ranks, nranks);
+    c->all_local = tt_world_all_local(w, ranks, nranks);
     c->sizes = c->all_local ? w->shm_sizes : w->tcp_sizes;
     c->links = w->here.links;
     if (!tt_layout_part(&c->layout, &w->layout, ranks, nranks))

@@ -71,12 +71,14 @@ struct tt_world {
     struct tt_surroundings here;    /* `links` is rank 0's, completed by measurements: equal on
                                        all ranks */
     pthread_mutex_t cards_lock;
-    struct tt_record_store records; /* protected by cards_lock: cards of all ranks; tt_boot_card
-                                       reads them if `proven` */
+    struct tt_record_store records; /* protected by cards_lock: cards of all ranks; if `proven`,
+                                       tt_boot_card reads them, and they have only the engine's
+                                       part */
     bool proven;                    /* start-up has verified which ranks share a host; else their
                                        cards state it */
     uint32_t nlocal, first_here;    /* number of ranks of this host, and the lowest of them */
     struct tt_rank_location *places;         /* [nranks] from the cards; NULL after start-up */
+    uint8_t *shares;                /* [nranks] bits: tt_world_all_local reads them */
     struct tt_layout layout;        /* of all ranks of the job; empty before all cards are known */
     enum tt_measure_what measures;  /* rank 0's TUTTI_TOPO_MEASURE */
     struct tt_link_probe between;      /* results of TT_MEASURE_ALL; else zero */
@@ -87,11 +89,13 @@ struct tt_world {
     uint32_t rank, nranks;
 };
 
-/* What a rank brings to a world: see struct tt_boot_offer. */
+/* What a rank brings to a world: see struct tt_boot_offer. The card has its processors, its
+ * location, and from engine_at on the engine's part. The place has the first two, without the
+ * host. */
 struct tt_world_offer {
     char settings[TT_BOOT_SETTINGS_BYTES];
-    size_t constants_bytes, card_bytes;     /* constants: of rank 0 */
-    uint8_t constants[TT_BOOT_CONSTANTS_BYTES], card[TT_CARD_BYTES];
+    size_t constants_bytes, card_bytes, engine_at, place_bytes;     /* constants: of rank 0 */
+    uint8_t constants[TT_BOOT_CONSTANTS_BYTES], card[TT_CARD_BYTES], place[TT_BOOT_PLACE_BYTES];
 };
 
 /* Configuration of a world. Its cards are exchanged by its ranks (tutti_comm_create) or by a

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "comm/rank_place.h"
 
 bool tt_comm_near_is_shm(const tutti_comm *comm)
 {
@@ -17,8 +18,8 @@ bool tt_comm_near_is_shm(const tutti_comm *comm)
             continue;
         first = tt_layout_rank(l, h, 0);
         second = tt_layout_rank(l, h, 1);
-        return tt_engine_all_local(comm->world->engine,
-                                   (uint32_t[]){ comm->ranks[first], comm->ranks[second] }, 2);
+        return tt_world_all_local(comm->world,
+                                  (uint32_t[]){ comm->ranks[first], comm->ranks[second] }, 2);
     }
     return true;
 }

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/pathlist.h"
+#include "comm/rank_place.h"
 
 /* ---- reading, on rank 0 ---------------------------------------------------------------------- */
 
@@ -171,8 +172,8 @@ static bool any_local(const tutti_comm *comm, uint32_t host)
     uint32_t nshm = 0;
 
     for (uint32_t i = 0; i < nlocal && nshm < 2; i++)
-        nshm += tt_engine_all_local(comm->world->engine,
-                                    &comm->ranks[tt_layout_rank(&comm->layout, host, i)], 1);
+        nshm += tt_world_all_local(comm->world,
+                                   &comm->ranks[tt_layout_rank(&comm->layout, host, i)], 1);
     return nshm == 2;
 }
 

@@ -7,9 +7,11 @@
 #include "base/log.h"
 #include "base/param.h"
 #include "base/status.h"
+#include "boot/tree_layout.h"
 #include "comm/comm_trace.h"
 #include "comm/control.h"
 #include "comm/cores.h"
+#include "comm/rank_place.h"
 #include "comm/tuner.h"
 #include "comm/world_status.h"
 #include "reduce/float_env.h"
@@ -29,6 +31,7 @@ void tt_world_discard(struct tt_world *w)
     tt_tunes_fini(&w->tunes);
     tt_link_probe_fini(&w->between);
     free(w->places);
+    free(w->shares);
     tt_record_store_fini(&w->records);
     pthread_mutex_destroy(&w->cards_lock);
     pthread_cond_destroy(&w->frame_signal);
@@ -200,48 +203,40 @@ static tutti_status world_set_values(struct tt_world *w, const struct tt_constan
     return TUTTI_OK;
 }
 
-/* Makes the offer of this rank. Its card has the processors, the location, and the engine's
- * part. */
+/* Makes the offer of this rank. */
 static tutti_status make_offer(struct tt_world *w, const struct tt_constants *constants,
                                struct tt_world_offer *offer)
 {
+    struct tt_rank_place place = { .location = w->places[w->rank] };
     struct tt_writer wr;
     int64_t measures = 0;
-    cpu_set_t own;
     size_t rest;
     tutti_status st = world_set_values(w, constants, &measures);
 
     if (st)
         return st;
-    tt_cores_own(&own);
-    w->cache_mine = tt_last_cache_of(&own, &w->cache_cores);
+    tt_cores_own(&place.cores);
+    w->cache_mine = tt_last_cache_of(&place.cores, &w->cache_cores);
     write_settings(w);
     memcpy(offer->settings, w->settings, sizeof offer->settings);
     offer->constants_bytes =
         w->rank == 0 ? write_constants(w, (uint8_t)measures, offer->constants) : 0;
     tt_writer_init(&wr, offer->card, sizeof offer->card);
-    tt_cores_write(&own, &wr);
-    tt_rank_location_write(&w->places[w->rank], &wr);
+    tt_cores_write(&place.cores, &wr);
+    tt_rank_location_write(&place.location, &wr);
+    offer->engine_at = tt_writer_bytes(&wr);
     st = tt_engine_card(w->engine, wr.at, (size_t)(wr.end - wr.at), &rest);
-    offer->card_bytes = tt_writer_bytes(&wr) + rest;
-    return st;
-}
-
-/* Adds a rank's processors to those of its host. */
-static void add_cores(struct tt_world *w, uint32_t rank, const cpu_set_t *own)
-{
-    const uint64_t host = w->places[rank].host;
-
-    if (host == w->places[w->rank].host)
-        CPU_OR(&w->cores_here, &w->cores_here, own);
-    if (host == w->places[0].host)
-        CPU_OR(&w->cores_first, &w->cores_first, own);
+    if (st)
+        return st;
+    offer->card_bytes = offer->engine_at + rest;
+    place.shares = tt_engine_card_shares(wr.at, rest);
+    offer->place_bytes = tt_rank_place_write(&place, offer->place);
+    return TUTTI_OK;
 }
 
 /* The parts of a card. `rest` is the engine's. */
 struct card_parts {
-    cpu_set_t own;
-    struct tt_rank_location place;
+    struct tt_rank_place place;
     const uint8_t *rest;
     size_t rest_bytes;
 };
@@ -251,10 +246,11 @@ static bool read_parts(const uint8_t *card, size_t bytes, struct card_parts *out
     struct tt_reader r;
 
     tt_reader_init(&r, card, bytes);
-    tt_cores_read(&out->own, &r);
-    tt_rank_location_read(&out->place, &r);
+    tt_cores_read(&out->place.cores, &r);
+    tt_rank_location_read(&out->place.location, &r);
     out->rest = r.at;
     out->rest_bytes = (size_t)(r.end - r.at);
+    out->place.shares = tt_engine_card_shares(out->rest, out->rest_bytes);
     return !r.bad && out->rest_bytes <= TT_ENGINE_CARD_BYTES;
 }
 
@@ -266,17 +262,6 @@ static tutti_status fail_card(uint32_t rank, size_t bytes)
                    rank, bytes);
 }
 
-/* Adds the place and the processors of a rank. */
-static void add_place(struct tt_world *w, uint32_t rank, const struct card_parts *c)
-{
-    w->places[rank] = c->place;
-    add_cores(w, rank, &c->own);
-    if (c->place.host != w->places[w->rank].host)
-        return;
-    if (w->nlocal++ == 0)
-        w->first_here = rank;
-}
-
 tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t *card, size_t bytes)
 {
     uint8_t trimmed[TT_CARD_BYTES];
@@ -286,60 +271,87 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
     tt_assert(rank == w->records.n);
     if (bytes > sizeof trimmed || !read_parts(card, bytes, &c))
         return fail_card(rank, bytes);
-    add_place(w, rank, &c);
+    tt_world_add_place(w, rank, &c.place);
     rest_at = bytes - c.rest_bytes;
     memcpy(trimmed, card, bytes);
     tt_engine_trim_card(w->engine, trimmed + rest_at, c.rest_bytes);
     return tt_record_store_add(&w->records, 0, trimmed, (uint16_t)bytes);
 }
 
-/* Adds the places and the processors of all ranks from the records of start-up. */
-static tutti_status add_places(struct tt_world *w)
+/* Sets the host of this rank, as numbered in the layout of start-up. */
+static void set_own_host(struct tt_world *w, struct tt_tree_walk walk)
 {
-    for (uint32_t r = 0; r < w->nranks; r++) {
-        struct card_parts c;
-        const uint8_t *card;
-        uint32_t holder;
-        const size_t bytes = tt_boot_card(&w->records, r, &card, &holder);
+    const uint8_t *place;
+    uint8_t bytes;
 
-        if (!read_parts(card, bytes, &c))
-            return fail_card(r, bytes);
-        c.place.host = holder;
-        add_place(w, r, &c);
-    }
-    return TUTTI_OK;
+    for (uint32_t r = 0; r <= w->rank; r++)
+        w->places[w->rank].host = tt_tree_walk_next(&walk, &place, &bytes);
 }
 
-/* Returns the size of a rank's card, and sets *card, valid until the next call; 0: there is none.
- * The caller holds cards_lock. */
-static size_t find_card(struct tt_world *w, uint32_t rank, const uint8_t **card, uint32_t *holder)
+/* Adds the locations and the processors of all ranks from the layout of start-up. */
+static tutti_status add_places(struct tt_world *w, const struct tt_table *table)
 {
-    const struct tt_record_entry *entry;
+    struct tt_tree_walk walk;
+    tutti_status st = tt_tree_walk_init(&walk, table->layout, table->layout_bytes);
 
-    if (w->proven)
-        return tt_boot_card(&w->records, rank, card, holder);
-    entry = tt_record_store_get(&w->records, rank);
-    *card = entry ? entry->record : NULL;
-    return entry ? entry->bytes : 0;
+    if (!st)
+        set_own_host(w, walk);
+    for (uint32_t r = 0; r < w->nranks && !st; r++) {
+        struct tt_rank_place place;
+        const uint8_t *packed;
+        uint8_t bytes;
+        const uint32_t host = tt_tree_walk_next(&walk, &packed, &bytes);
+
+        if (!tt_rank_place_read(&place, packed, bytes))
+            st = tt_fail(TUTTI_ERR_PROTOCOL,
+                         "protocol error: invalid location of rank %u, %u bytes (another version "
+                         "of Tutti?)",
+                         r, bytes);
+        place.location.host = host;
+        if (!st)
+            tt_world_add_place(w, r, &place);
+    }
+    tt_tree_walk_fini(&walk);
+    return st;
+}
+
+/* Copies the engine's part of a card of start-up, with the proven host. Returns 0 if it is too
+ * long. The caller holds cards_lock. */
+static size_t copy_proven_card(struct tt_world *w, uint32_t rank, uint8_t *out)
+{
+    const uint8_t *card;
+    uint32_t holder;
+    const size_t bytes = tt_boot_card(&w->records, rank, &card, &holder);
+
+    if (bytes > TT_ENGINE_CARD_BYTES)
+        return 0;
+    memcpy(out, card, bytes);
+    tt_engine_card_set_host(out, bytes, holder);
+    return bytes;
+}
+
+/* As above, for a card that has all parts. Returns 0 if there is none. */
+static size_t copy_card(struct tt_world *w, uint32_t rank, uint8_t *out)
+{
+    const struct tt_record_entry *entry = tt_record_store_get(&w->records, rank);
+    struct card_parts c;
+
+    if (!entry || !read_parts(entry->record, entry->bytes, &c))
+        return 0;
+    memcpy(out, c.rest, c.rest_bytes);
+    return c.rest_bytes;
 }
 
 /* Callback of the engine: copies its part of a rank's card. */
 static size_t read_engine_card(void *arg, uint32_t rank, uint8_t *out)
 {
     struct tt_world *w = arg;
-    struct card_parts c = { .rest_bytes = 0 };
-    const uint8_t *card;
-    uint32_t holder;
     size_t bytes;
 
     pthread_mutex_lock(&w->cards_lock);
-    bytes = find_card(w, rank, &card, &holder);
-    if (bytes && read_parts(card, bytes, &c))
-        memcpy(out, c.rest, c.rest_bytes);
-    if (w->proven)
-        tt_engine_card_set_host(out, c.rest_bytes, holder);
+    bytes = w->proven ? copy_proven_card(w, rank, out) : copy_card(w, rank, out);
     pthread_mutex_unlock(&w->cards_lock);
-    return c.rest_bytes;
+    return bytes;
 }
 
 /* Derives the layout, equal on all ranks, from all places and processors. */
@@ -377,7 +389,7 @@ tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret)
     return st;
 }
 
-/* Takes the records of start-up from the table, and sets the host of this rank. */
+/* Takes the records of start-up from the table, and sets the host in the engine's own card. */
 static void take_records(struct tt_world *w, struct tt_table *table)
 {
     const uint8_t *card;
@@ -388,12 +400,11 @@ static void take_records(struct tt_world *w, struct tt_table *table)
     table->records = (struct tt_record_store){ .n = 0 };
     w->proven = true;
     tt_boot_card(&w->records, w->rank, &card, &holder);
-    w->places[w->rank].host = holder;
     tt_engine_set_host(w->engine, holder);
 }
 
 /* Packs the records again without the parts that this rank does not use, if they are not in shared
- * memory. All records are valid. */
+ * memory. */
 static tutti_status repack_records(struct tt_world *w)
 {
     struct tt_record_store packed;
@@ -405,18 +416,15 @@ static tutti_status repack_records(struct tt_world *w)
     for (uint32_t r = 0; r < w->nranks && !st; r++) {
         const struct tt_record_entry *entry = tt_record_store_get(&w->records, r);
         uint8_t record[TT_TREE_CARD_MAX];
-        struct card_parts c;
         const uint8_t *card;
-        uint8_t *rest;
+        uint8_t *own_part;
         uint32_t holder;
         const size_t bytes = tt_boot_card(&w->records, r, &card, &holder);
-        const bool valid = read_parts(card, bytes, &c);
 
-        tt_assert(valid);
         memcpy(record, entry->record, entry->bytes);
-        rest = record + (c.rest - entry->record);
-        tt_engine_card_set_host(rest, c.rest_bytes, holder);    /* which the trim compares */
-        tt_engine_trim_card(w->engine, rest, c.rest_bytes);
+        own_part = record + (card - entry->record);
+        tt_engine_card_set_host(own_part, bytes, holder);   /* which the trim compares */
+        tt_engine_trim_card(w->engine, own_part, bytes);
         st = tt_record_store_add(&packed, holder, record, entry->bytes);
     }
     if (st) {
@@ -431,8 +439,10 @@ static tutti_status repack_records(struct tt_world *w)
 static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *launch,
                                    const struct tt_world_offer *own, uint64_t deadline_ns)
 {
-    const struct tt_boot_offer offer = { .card = own->card,
-                                         .card_bytes = own->card_bytes,
+    const struct tt_boot_offer offer = { .card = own->card + own->engine_at,
+                                         .card_bytes = own->card_bytes - own->engine_at,
+                                         .place = own->place,
+                                         .place_bytes = own->place_bytes,
                                          .constants = own->constants,
                                          .constants_bytes = own->constants_bytes,
                                          .settings = own->settings };
@@ -452,7 +462,7 @@ static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *l
     take_records(w, &table);
     st = tt_world_set_constants(w, table.constants, table.constants_bytes);
     if (!st)
-        st = add_places(w);
+        st = add_places(w, &table);
     if (!st)
         st = repack_records(w);
     if (!st)
@@ -537,7 +547,8 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
     tt_pages_hot_init(&w->hot);
     asked = calloc(conf->nranks, sizeof *asked);
     w->places = calloc(conf->nranks, sizeof *w->places);
-    if (!asked || !w->places) {
+    w->shares = calloc(conf->nranks / 8 + 1u, 1);
+    if (!asked || !w->places || !w->shares) {
         free(asked);
         st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", conf->nranks);
         goto destroy;

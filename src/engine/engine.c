@@ -267,36 +267,16 @@ void tt_engine_card_set_host(uint8_t *card, size_t bytes, uint64_t host)
     tt_write_u64(&w, host);
 }
 
-/* Reads the beginning of a card: the host and the preferred wire. */
-static uint64_t card_host(const void *card, size_t bytes, char wire[16])
+bool tt_engine_card_shares(const uint8_t *card, size_t bytes)
 {
     struct tt_reader r;
-    uint64_t host;
+    char wire[16];
 
     tt_reader_init(&r, card, bytes);
-    host = tt_read_u64(&r);
+    tt_read_u64(&r);            /* skip the host, and the number of wires */
     tt_read_u8(&r);
-    tt_read_string(&r, wire, 16);
-    if (r.bad)
-        wire[0] = 0;
-    return host;
-}
-
-bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n)
-{
-    uint64_t first = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        uint8_t card[TT_ENGINE_CARD_BYTES];
-        char wire[16];
-        const uint64_t host = card_host(card, tt_engine_read_card(e, ranks[i], card), wire);
-
-        if (i == 0)
-            first = host;
-        if (host != first || strcmp(wire, "shm") != 0)
-            return false;
-    }
-    return true;
+    tt_read_string(&r, wire, sizeof wire);
+    return !r.bad && strcmp(wire, "shm") == 0;
 }
 
 /* Returns the wire that a link to the peer will use: the first of its wires that this process has,

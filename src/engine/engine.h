@@ -94,6 +94,8 @@ struct tt_engine_cards {
 void tt_engine_set_cards(struct tt_engine *e, const struct tt_engine_cards *cards);
 /* Replaces the host in card[bytes]. */
 void tt_engine_card_set_host(uint8_t *card, size_t bytes, uint64_t host);
+/* Returns whether the preferred wire of a card is shared memory. */
+bool tt_engine_card_shares(const uint8_t *card, size_t bytes);
 /* Zeroes the parts of a card that this rank does not use, so that it compresses well. */
 void tt_engine_trim_card(const struct tt_engine *e, uint8_t *card, size_t bytes);
 /* Sets the secret[16] of the job, which authenticates connections between ranks; copied. Call
@@ -133,9 +135,6 @@ const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
 /* Returns whether that wire keeps signals behind earlier data at no cost: it needs no fences
  * (TT_WIRE_CAP_ORDERED) and no completions (TT_WIRE_CAP_AWAITS). */
 bool tt_engine_wire_is_ordered(struct tt_engine *e, uint32_t peer);
-/* Returns whether all of ranks[n] (job ranks) share a host and its shared memory. The result is
- * the same on every rank. */
-bool tt_engine_all_local(const struct tt_engine *e, const uint32_t *ranks, uint32_t n);
 /* Returns the number of processors that the ranks of this host share, as visible to this process
  * alone. Any thread. */
 uint32_t tt_engine_cores(void);

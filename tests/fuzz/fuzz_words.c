@@ -1,12 +1,14 @@
-/* Messages of other ranks at the level of communicators: their cards, and words over the control
- * overlay. The first byte selects {u8, card} or many {origin u8, bytes u8, word}.
- * Accepted cards are within the range of settings; a word for an existing context ends it with an
+/* Messages of other ranks at the level of communicators: their places, their cards, and words over
+ * the control overlay. The first byte selects {place}, {u8, card} or many {origin u8, bytes u8,
+ * word}. Accepted places are read again as they were written. Accepted cards are within the range of settings; a word for an existing context ends it with an
  * error, and no other one. */
 #include "comm/control.h"
 #include "comm/offer.h"
+#include "comm/rank_place.h"
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/log.h"
 #include "base/param.h"
 #include "boot/endpoint.h"
@@ -36,7 +38,8 @@ static struct tt_world *make_world(void)
     w->rank = conf.rank;
     w->nranks = NRANKS;
     w->places = calloc(NRANKS, sizeof *w->places);
-    tt_assert(w->places);
+    w->shares = calloc(NRANKS / 8 + 1, 1);
+    tt_assert(w->places && w->shares);
     tt_assert(tt_engine_create(&w->engine, &conf) == TUTTI_OK);
     alone.listener = tt_listen(NULL, 0, &port);
     tt_assert(alone.listener >= 0 && tt_endpoint_init(&own, port, "=lo") == TUTTI_OK);
@@ -76,7 +79,7 @@ static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
         check_sizes(&w->tcp_sizes, TT_PARAM_TCP_SEGMENT_BYTES, TT_PARAM_TCP_EAGER_BYTES);
     }
     tt_assert(tt_engine_wire_of(w->engine, rank));
-    tt_engine_all_local(w->engine, all, NRANKS);
+    (void)tt_world_all_local(w, all, NRANKS);
     tt_assert(w->places[rank].nrails <= TT_RAILS_MAX);
     for (uint32_t r = 0; r < NRANKS; r++) {
         tt_assert(tt_layout_host(l, r) < l->nhosts && tt_layout_rail(l, r) < TT_RAILS_MAX &&
@@ -121,6 +124,19 @@ static void receive_words(struct tt_world *w, const uint8_t *data, size_t bytes)
     tt_context_close(c);
 }
 
+static void read_one_place(const uint8_t *data, size_t bytes)
+{
+    uint8_t written[TT_BOOT_PLACE_BYTES], again[TT_BOOT_PLACE_BYTES];
+    struct tt_rank_place place, same;
+    size_t n;
+
+    if (bytes > TT_BOOT_PLACE_BYTES || !tt_rank_place_read(&place, data, bytes))
+        return;
+    n = tt_rank_place_write(&place, written);
+    tt_assert(tt_rank_place_read(&same, written, n));
+    tt_assert(tt_rank_place_write(&same, again) == n && memcmp(again, written, n) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct tt_world *w;
@@ -131,7 +147,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         tt_log_set(TT_LOG_NONE);
         w = make_world();
     }
-    if (data[0] & 1)
+    if (data[0] & 2)
+        read_one_place(data + 1, bytes - 1);
+    else if (data[0] & 1)
         read_one_card(w, data + 1, bytes - 1);
     else
         receive_words(w, data + 1, bytes - 1);
