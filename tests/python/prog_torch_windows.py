@@ -5,7 +5,10 @@
 import datetime
 import gc
 import os
+import signal
 import threading
+import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -166,6 +169,77 @@ def case_deregister_during_a_wait():
         except ValueError as error:
             assert "1 calls of wait_signal have not ended" in str(error), error
     thread.join()
+
+
+def wait_until_stopped(pid):
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.001)
+
+
+def case_put_is_pending_while_deregister_begins():
+    """Rank 1 is stopped during two puts to it. A call that waits for the first one keeps
+    tensor_deregister between its beginning and its end, and the second one stays pending."""
+    if SHM:
+        return      # puts do not need the other rank
+    tensor = torch.zeros(1 << 24)       # exceeds the buffers of sockets
+    pids = torch.zeros(SIZE, dtype=torch.int64)
+    window = dist.distributed_c10d._new_window(tensor)
+    dist.all_gather_into_tensor(pids, torch.tensor([os.getpid()]))
+    window.put(torch.ones(1), NEXT, 0, False)       # connects
+    window.signal(NEXT, False)
+    window.wait_signal(LAST, False)
+    dist.barrier()
+    if RANK == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if RANK == 0:
+        wait_until_stopped(pids[1])
+        second = deregister_during_puts(window, torch.full((1 << 24,), 2.0), int(pids[1]))
+        assert second.wait() and second.is_completed()
+    else:
+        window.tensor_deregister()
+    if RANK == 1:
+        assert (tensor == 2).all()
+
+
+def deregister_during_puts(window, source, stopped):
+    """Returns the second put. Continues the stopped process."""
+    failures, begun = [], threading.Event()
+
+    def put():
+        begun.set()
+        try:
+            window.put(source, NEXT, 0, False)
+        except ValueError as error:     # tensor_deregister was faster
+            assert "the window has no tensor" in str(error), error
+
+    def run(call):
+        try:
+            call()
+        except Exception as error:      # pylint: disable=broad-exception-caught
+            failures.append(error)
+
+    second = window.put(source, NEXT, 0, True)
+    threads = [threading.Thread(target=run, args=(call,))
+               for call in (put, window.tensor_deregister)]
+    try:
+        threads[0].start()
+        begun.wait()
+        threads[1].start()
+        while True:
+            try:
+                window.get_attr(RANK)
+                time.sleep(0.001)
+            except ValueError as error:     # tensor_deregister has begun
+                assert "the window has no tensor" in str(error), error
+                break
+        raises(dist.DistBackendError, "has not completed within the 200 ms of wait()",
+               second.wait, datetime.timedelta(milliseconds=200))
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    return second
 
 
 def case_map():

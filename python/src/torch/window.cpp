@@ -102,10 +102,14 @@ struct Exposed {
     tutti_status take_signal(int rank, std::chrono::steady_clock::time_point deadline);
     tutti_status take_signal_within(int rank, std::chrono::milliseconds limit);
 
-    // The end of the windows. Throws ValueError if a wait_signal has not ended. Otherwise later
-    // calls are refused, and await_calls returns when no earlier one is in progress.
+    // The end of the windows. begin_end throws ValueError if a wait_signal has not ended. Otherwise
+    // later calls are refused, and await_calls returns when no earlier one is in progress. end: the
+    // windows are freed, so that every put has completed or failed.
     void begin_end();
     void await_calls();
+    void end();
+    // After begin_end: returns whether `end` was called by then.
+    bool await_end(std::chrono::steady_clock::time_point deadline);
 
   private:
     friend class Use;
@@ -117,7 +121,7 @@ struct Exposed {
     std::vector<std::shared_ptr<Source>>
         sources; // freed when their puts are complete, or with the windows
     int calls = 0, waits = 0;
-    bool is_ending = false;
+    bool is_ending = false, is_ended = false;
 };
 
 // A call on the windows, or a wait_signal: they are not freed before it ends.
@@ -216,6 +220,25 @@ void Exposed::await_calls()
     std::unique_lock guard(lock);
 
     left.wait(guard, [this] { return calls == 0; });
+}
+
+void Exposed::end()
+{
+    std::lock_guard guard(lock);
+
+    is_ended = true;
+    left.notify_all();
+}
+
+bool Exposed::await_end(std::chrono::steady_clock::time_point deadline)
+{
+    std::unique_lock guard(lock);
+    const auto ended = [this] { return is_ended; };
+
+    if (deadline != std::chrono::steady_clock::time_point::max())
+        return left.wait_until(guard, deadline, ended);
+    left.wait(guard, ended);
+    return true;
 }
 
 // ---- start and end ----
@@ -352,6 +375,7 @@ void Window::tensor_deregister()
     const tutti_status data = tutti_window_free(e->data);
     const std::string why = data != TUTTI_OK ? tutti_last_error() : "";
 
+    e->end();
     check(tutti_window_free(e->signals), "tensor_deregister");
     if (data != TUTTI_OK)
         fail(data, why, "tensor_deregister");
@@ -399,8 +423,9 @@ c10::intrusive_ptr<c10d::Work> Window::work(std::shared_ptr<Operation> operation
 namespace
 {
 
-// Returns when the source of a put is reusable. tensor_deregister waits for all puts.
-void await_source(const std::shared_ptr<Exposed> &e, Link &link, const Source &source,
+// Returns when the source of a put is reusable. tensor_deregister completes all puts, but begins
+// before it does: until its end, the put is pending.
+void await_source(const std::shared_ptr<Exposed> &e, const Source &source,
                   std::chrono::steady_clock::time_point deadline)
 {
     if (source.is_free())
@@ -413,10 +438,14 @@ void await_source(const std::shared_ptr<Exposed> &e, Link &link, const Source &s
             return;
         }
     }
-    std::lock_guard guard(link.lock);
+    const bool is_ended = e->await_end(deadline);
 
-    if (!source.is_free())
-        fail(TUTTI_ERR_ABORTED, "the tensor was deregistered with an error", "put");
+    if (source.is_free())
+        return;
+    if (!is_ended)
+        fail(TUTTI_ERR_TIMEOUT, "the put has not completed, and the tensor is being deregistered",
+             "put");
+    fail(TUTTI_ERR_ABORTED, "the tensor was deregistered with an error", "put");
 }
 
 } // namespace
@@ -451,14 +480,17 @@ c10::intrusive_ptr<c10d::Work> Window::put(const at::Tensor &tensor, int64_t ran
     op->is_ready = [e = *e, source, deadline](std::chrono::milliseconds limit) {
         if (source->is_free() || limit.count() == 0)
             return source->is_free();
-        const Use use(e);
+        {
+            const Use use(e);
 
-        return !use.is_valid() || is_past(deadline) ||
-               tutti_window_test_counter_for(e->data, &source->counter, 1, limit.count()) !=
-                   TUTTI_PENDING;
+            if (use.is_valid())
+                return is_past(deadline) ||
+                       tutti_window_test_counter_for(e->data, &source->counter, 1, limit.count()) !=
+                           TUTTI_PENDING;
+        }
+        return e->await_end(std::chrono::steady_clock::now() + limit) || is_past(deadline);
     };
-    op->after.push_back(
-        [e = *e, link = link_, source, deadline] { await_source(e, *link, *source, deadline); });
+    op->after.push_back([e = *e, source, deadline] { await_source(e, *source, deadline); });
     return work(std::move(op), async, "tutti:put", { tensor });
 }
 
