@@ -4,7 +4,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 
-#define CAP_MIN 8
+#define CAP_MIN 4
 
 /* Returns the slot of the rank, or the free slot for it. */
 static struct tt_sparse_slot *slot_for_rank(struct tt_sparse_slot *slot, uint32_t cap,

@@ -134,6 +134,7 @@ struct tt_shape {
 
 /* The choice for a call; found by a hash of all inputs of the choice. */
 struct tt_plan {
+    struct tt_plan *next;           /* in its set */
     uint64_t key;                   /* 0: empty */
     const struct tt_algo *algo;
     uint64_t segment_bytes;
@@ -169,8 +170,8 @@ struct tutti_comm {
     const struct tt_tunefile *tune;     /* takes precedence over the model; NULL: none. The
                                            world's */
     struct tt_tune_memory choices;      /* measurements by class, for plans */
-    struct tt_plan *plans[TT_PLAN_SETS];    /* [TT_PLAN_WAYS], by hash; allocated on first use;
-                                               used only by the thread that calls collectives */
+    struct tt_plan *plans[TT_PLAN_SETS];    /* lists of up to TT_PLAN_WAYS, by hash; used only by
+                                               the thread that calls collectives */
     uint32_t plans_made;                /* number of plans that replaced others */
     uint32_t kinds_told;                /* bit per kind of v call whose plan was logged */
     void *exchanges;                    /* of src/moe, created by its first call; NULL: none yet.

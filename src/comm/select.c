@@ -88,7 +88,7 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     tutti_status st;
 
     tt_op_drop(p->kept);
-    *p = (struct tt_plan){ .key = 0 };
+    *p = (struct tt_plan){ .next = p->next };
     if (!choose_plan(comm, c, force, p))
         return tt_algo_refuse(c, force);
     st = tt_plugin_check(p->algo, c);
@@ -102,32 +102,39 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     return TUTTI_OK;
 }
 
-/* Returns the place of a key's plan. It is one of TT_PLAN_WAYS neighbours, so that the few shapes
- * of a loop do not evict each other. NULL: out of memory. */
+/* Returns the place of a key's plan. A set has TT_PLAN_WAYS of them, so that the few shapes of a
+ * loop do not evict each other. NULL: out of memory. */
 static struct tt_plan *plan_place(tutti_comm *comm, uint64_t key)
 {
-    struct tt_plan **set = &comm->plans[key / 2 % TT_PLAN_SETS];
+    struct tt_plan **set = &comm->plans[key / 2 % TT_PLAN_SETS], **end = set, *p;
+    uint32_t n = 0;
 
-    if (!*set)
-        *set = calloc(TT_PLAN_WAYS, sizeof **set);
-    if (!*set)
-        return NULL;
-    for (uint32_t i = 0; i < TT_PLAN_WAYS; i++)
-        if ((*set)[i].key == key)
-            return &(*set)[i];
-    for (uint32_t i = 0; i < TT_PLAN_WAYS; i++)
-        if (!(*set)[i].key)
-            return &(*set)[i];
-    return &(*set)[comm->plans_made++ % TT_PLAN_WAYS];
+    for (p = *set; p; p = p->next, n++) {
+        if (p->key == key)
+            return p;
+        end = &p->next;
+    }
+    for (p = *set; p; p = p->next)
+        if (!p->key)            /* its choice failed */
+            return p;
+    if (n < TT_PLAN_WAYS)
+        return *end = calloc(1, sizeof **end);
+    p = *set;
+    for (n = comm->plans_made++ % TT_PLAN_WAYS; n; n--)
+        p = p->next;
+    return p;
 }
 
 void tt_plans_discard(tutti_comm *comm)
 {
     for (uint32_t s = 0; s < TT_PLAN_SETS; s++) {
-        for (uint32_t i = 0; comm->plans[s] && i < TT_PLAN_WAYS; i++)
-            tt_op_drop(comm->plans[s][i].kept);
-        free(comm->plans[s]);
-        comm->plans[s] = NULL;
+        while (comm->plans[s]) {
+            struct tt_plan *p = comm->plans[s];
+
+            comm->plans[s] = p->next;
+            tt_op_drop(p->kept);
+            free(p);
+        }
     }
     memset(comm->recent, 0, sizeof comm->recent);
     tt_tune_forget(&comm->choices);
@@ -137,11 +144,9 @@ uint64_t tt_plans_bytes(const tutti_comm *comm)
 {
     uint64_t bytes = tt_tune_memory_bytes(&comm->choices);
 
-    for (uint32_t s = 0; s < TT_PLAN_SETS; s++) {
-        bytes += comm->plans[s] ? TT_PLAN_WAYS * sizeof *comm->plans[s] : 0;
-        for (uint32_t i = 0; comm->plans[s] && i < TT_PLAN_WAYS; i++)
-            bytes += tt_op_bytes(comm->plans[s][i].kept);
-    }
+    for (uint32_t s = 0; s < TT_PLAN_SETS; s++)
+        for (const struct tt_plan *p = comm->plans[s]; p; p = p->next)
+            bytes += sizeof *p + tt_op_bytes(p->kept);
     return bytes;
 }
 

@@ -107,18 +107,27 @@ static struct tt_unexpected_block *take_block(struct tt_engine *e)
     if (!block)
         return calloc(1, sizeof *block);
     e->free_unexpected = block->next;
-    block->next = NULL;
     return block;
 }
 
-/* Returns a block to the engine. Its buffers are kept for later messages. */
-static void give_block(struct tt_context_peer *cp, uint32_t i)
+/* Returns the link to the peer's block with this first number, or to the end of the list. */
+static struct tt_unexpected_block **block_link(struct tt_context_peer *cp, uint32_t first)
 {
-    struct tt_engine *e = cp->context->engine;
+    struct tt_unexpected_block **at = &cp->early;
 
-    cp->early[i]->next = e->free_unexpected;
-    e->free_unexpected = cp->early[i];
-    cp->early[i] = NULL;
+    while (*at && (*at)->first != first)
+        at = &(*at)->next;
+    return at;
+}
+
+/* Returns a peer's block to the engine. Its buffers are kept for later messages. */
+static void give_block(struct tt_engine *e, struct tt_unexpected_block **at)
+{
+    struct tt_unexpected_block *block = *at;
+
+    *at = block->next;
+    block->next = e->free_unexpected;
+    e->free_unexpected = block;
 }
 
 void tt_unexpected_free_all(struct tt_engine *e)
@@ -136,15 +145,19 @@ void tt_unexpected_free_all(struct tt_engine *e)
 /* Returns the record of a free bit of `kept`, or NULL: out of memory. */
 static struct tt_unexpected *free_record(struct tt_context_peer *cp)
 {
-    const uint32_t at = (uint32_t)__builtin_ctzll(~cp->kept);
-    struct tt_unexpected_block **block = &cp->early[at / TT_UNEXPECTED_BLOCK];
+    const uint32_t at = (uint32_t)__builtin_ctzll(~cp->kept), first = at - at % TT_UNEXPECTED_BLOCK;
+    struct tt_unexpected_block *block = *block_link(cp, first);
     struct tt_unexpected *m;
 
-    if (!*block)
-        *block = take_block(cp->context->engine);
-    if (!*block)
-        return NULL;
-    m = tt_unexpected_at(cp, at);
+    if (!block) {
+        block = take_block(cp->context->engine);
+        if (!block)
+            return NULL;
+        block->first = first;
+        block->next = cp->early;
+        cp->early = block;
+    }
+    m = &block->record[at - first];
     m->at = (uint8_t)at;
     return m;
 }
@@ -201,12 +214,12 @@ struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *a
 
 void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m)
 {
-    const uint32_t block = m->at / TT_UNEXPECTED_BLOCK;
+    const uint32_t first = m->at - m->at % TT_UNEXPECTED_BLOCK;
 
     cp->kept &= ~(1ull << m->at);
     cp->context->nunexpected--;
-    if (!(cp->kept >> block * TT_UNEXPECTED_BLOCK & ((1u << TT_UNEXPECTED_BLOCK) - 1)))
-        give_block(cp, block);
+    if (!(cp->kept >> first & ((1u << TT_UNEXPECTED_BLOCK) - 1)))
+        give_block(cp->context->engine, block_link(cp, first));
 }
 
 void tt_context_add_credit(struct tt_context *c, struct tt_context_peer *cp)
@@ -233,9 +246,8 @@ void tt_context_send_credits(struct tt_context *c, uint32_t least)
 
 void tt_context_free_peer(struct tt_context_peer *cp)
 {
-    for (uint32_t i = 0; i < TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK; i++)
-        if (cp->early[i])
-            give_block(cp, i);
+    while (cp->early)
+        give_block(cp->context->engine, &cp->early);
     free(cp->tags);
     free(cp);
 }

@@ -96,6 +96,7 @@ void tt_context_free(struct tt_context *c)
         tt_context_free_peer(cp);
     tt_sparse_fini(&c->peers);
     free(c->copies);
+    free(c->history);
     free(c->ranks);
     free(c->why);
     free(c);

@@ -39,12 +39,12 @@ static uint64_t peers_bytes(const struct tt_engine *e)
     return bytes;
 }
 
-/* Returns the memory of a block of unexpected messages; NULL: 0. */
+/* Returns the memory of a block of unexpected messages. */
 static uint64_t block_bytes(const struct tt_unexpected_block *block)
 {
-    uint64_t bytes = block ? sizeof *block : 0;
+    uint64_t bytes = sizeof *block;
 
-    for (uint32_t i = 0; block && i < TT_UNEXPECTED_BLOCK; i++)
+    for (uint32_t i = 0; i < TT_UNEXPECTED_BLOCK; i++)
         bytes += block->record[i].payload_cap;
     return bytes;
 }
@@ -57,8 +57,8 @@ static uint64_t context_peers_bytes(const struct tt_context *c)
 
     while ((cp = tt_sparse_next(&c->peers, &at))) {
         bytes += sizeof *cp + cp->tags_cap * sizeof *cp->tags;
-        for (uint32_t i = 0; i < TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK; i++)
-            bytes += block_bytes(cp->early[i]);
+        for (const struct tt_unexpected_block *b = cp->early; b; b = b->next)
+            bytes += block_bytes(b);
     }
     return bytes;
 }
@@ -78,6 +78,7 @@ void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_mem
     };
 
     tt_progress_lock(e);
+    parts[0].fixed_bytes += c->history_cap * sizeof *c->history;
     parts[0].peer_bytes = context_peers_bytes(c);
     parts[2].peer_bytes = peers_bytes(e);
     parts[3].fixed_bytes = free_ops_bytes(e);

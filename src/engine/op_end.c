@@ -2,6 +2,7 @@
 #include "engine/op_end.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +18,10 @@
 #include "engine/quantized.h"
 #include "engine/requests.h"
 #include "engine/waits.h"
+
+/* Most communicators of a large program run few collectives. */
+#define HISTORY_FIRST 2u
+_Static_assert(!(TT_HISTORY & (TT_HISTORY - 1)), "the index is a mask");
 
 void tt_op_release_resources(struct tt_op *op, bool failed)
 {
@@ -34,6 +39,23 @@ void tt_op_release_resources(struct tt_op *op, bool failed)
             tt_flow_free(e, f->cp->peer, f->in_handle, &f->landing);
         f->cp = NULL;           /* tt_op_flow initializes it again */
     }
+}
+
+void tt_context_grow_history(struct tt_context *c, uint64_t seq)
+{
+    const uint32_t cap = seq < HISTORY_FIRST ? HISTORY_FIRST : TT_HISTORY;
+    struct tt_history *more;
+
+    if (cap <= c->history_cap)
+        return;
+    more = calloc(cap, sizeof *more);
+    if (!more)
+        return;
+    for (uint32_t i = 0; i < c->history_cap; i++)
+        more[c->history[i].opseq & (cap - 1)] = c->history[i];
+    free(c->history);
+    c->history = more;
+    c->history_cap = cap;
 }
 
 void tt_op_end_probes(struct tt_op *op)

@@ -14,11 +14,19 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why);
 void tt_op_release_resources(struct tt_op *op, bool failed);
 /* Releases the probes that the operation has sent. */
 void tt_op_end_probes(struct tt_op *op);
+/* Makes room for collective `seq` in the history: for two, then for TT_HISTORY. */
+void tt_context_grow_history(struct tt_context *c, uint64_t seq);
 /* Records a completed collective, for later detection of a mismatch. */
 static inline void tt_op_record_history(const struct tt_op *op)
 {
-    if (!op->p2p)
-        op->context->history[op->seq % TT_HISTORY] =
+    struct tt_context *c = op->context;
+
+    if (op->p2p)
+        return;
+    if (c->history_cap < TT_HISTORY)
+        tt_context_grow_history(c, op->seq);
+    if (c->history_cap)         /* else out of memory */
+        c->history[op->seq & (c->history_cap - 1)] =
             (struct tt_history){ .opseq = op->seq, .desc = op->desc, .used = true };
 }
 

@@ -19,10 +19,11 @@
  * the same. */
 static void check_history(struct tt_context *c, uint32_t index, const struct tt_mail *mail)
 {
-    const struct tt_history *h = &c->history[mail->cell.opseq % TT_HISTORY];
+    const struct tt_history *h =
+        c->history_cap ? &c->history[mail->cell.opseq & (c->history_cap - 1)] : NULL;
     char which[TT_OP_NUMBER_BYTES];
 
-    if (!h->used || h->opseq != mail->cell.opseq || tt_same_desc(&mail->cell.desc, &h->desc))
+    if (!h || !h->used || h->opseq != mail->cell.opseq || tt_same_desc(&mail->cell.desc, &h->desc))
         return;
     if (h->desc.mode == TT_MODE_NONE)
         snprintf(which, sizeof which, "operation %llu of the communicator",

@@ -112,7 +112,8 @@ _Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES
 #define TT_UNEXPECTED_BLOCK 8u
 
 struct tt_unexpected_block {
-    struct tt_unexpected_block *next;       /* list of the engine; NULL: in use */
+    struct tt_unexpected_block *next;       /* list of the peer or of the engine */
+    uint32_t first;             /* number of record[0]: a multiple of TT_UNEXPECTED_BLOCK */
     struct tt_unexpected record[TT_UNEXPECTED_BLOCK];
 };
 
@@ -133,8 +134,7 @@ struct tt_context_peer {
     bool sends_blocked;         /* a send to the peer was blocked and may still be so */
     bool receives_any_sent;     /* the peer was notified that this rank receives from any rank */
     uint64_t kept;              /* bitmap of the records below that are in use */
-    struct tt_unexpected_block *early[TT_UNEXPECTED_MAX / TT_UNEXPECTED_BLOCK];     /* NULL: no
-                                   message in it */
+    struct tt_unexpected_block *early;  /* list of those with messages */
     struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least
                                        half of it is free */
     uint32_t ntags, tags_cap;
@@ -143,7 +143,11 @@ struct tt_context_peer {
 /* Returns the record of a bit of `kept`. Its block exists. */
 static inline struct tt_unexpected *tt_unexpected_at(const struct tt_context_peer *cp, uint32_t at)
 {
-    return &cp->early[at / TT_UNEXPECTED_BLOCK]->record[at % TT_UNEXPECTED_BLOCK];
+    struct tt_unexpected_block *block = cp->early;
+
+    while (block->first != at - at % TT_UNEXPECTED_BLOCK)
+        block = block->next;
+    return &block->record[at % TT_UNEXPECTED_BLOCK];
 }
 
 /* Transfer methods of long messages within a host (copy_method.c). */
@@ -188,7 +192,9 @@ struct tt_context {
     bool receives_any;          /* this rank has received from any rank (any.h) */
     uint32_t nunmatched;        /* receives without a number */
     uint32_t next_source;       /* rank whose message the next one takes first */
-    struct tt_history history[TT_HISTORY];
+    struct tt_history *history; /* [history_cap], by opseq; it grows with the first collectives.
+                                   NULL: none yet */
+    uint32_t history_cap;       /* a power of two up to TT_HISTORY, or 0 */
     struct tt_copy_method (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message
                                                         within the host yet */
     atomic_int status;          /* tutti_status */

@@ -41,30 +41,51 @@ static struct tt_tune_choice by_closed_forms(const struct tt_tune_conf *conf,
 
 void tt_tune_forget(struct tt_tune_memory *m)
 {
-    for (uint32_t i = 0; i < TT_TUNE_SETS; i++) {
-        free(m->set[i]);
-        m->set[i] = NULL;
-    }
+    free(m->slot);
+    *m = (struct tt_tune_memory){ .cap = 0 };
 }
 
 uint64_t tt_tune_memory_bytes(const struct tt_tune_memory *m)
 {
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < TT_TUNE_SETS; i++)
-        bytes += m->set[i] ? TT_TUNE_SET_SLOTS * sizeof *m->set[i] : 0;
-    return bytes;
+    return m->cap * sizeof *m->slot;
 }
 
-/* NULL: out of memory. */
+/* Returns the place of a key among `cap` slots. In twice as many, it is this one or the one `cap`
+ * behind it. */
+static uint32_t place_of(uint64_t key, uint32_t cap)
+{
+    return (uint32_t)(key >> 32) & (cap - 1);
+}
+
+/* Doubles the number of slots. False: out of memory. */
+static bool grow_slots(struct tt_tune_memory *m)
+{
+    const uint32_t cap = m->cap ? 2 * m->cap : 1;
+    struct tt_tune_slot *more = calloc(cap, sizeof *more);
+
+    if (!more)
+        return false;
+    for (uint32_t i = 0; i < m->cap; i++)
+        if (m->slot[i].key)
+            more[place_of(m->slot[i].key, cap)] = m->slot[i];
+    free(m->slot);
+    m->slot = more;
+    m->cap = cap;
+    return true;
+}
+
+/* Returns the slot of a key: its own, a free one, or at most TT_TUNE_SLOTS_MAX slots or out of
+ * memory one that contains another key. NULL: out of memory. */
 static struct tt_tune_slot *slot_of(struct tt_tune_memory *m, uint64_t key)
 {
-    const uint32_t at = (uint32_t)(key >> 32) % (TT_TUNE_SETS * TT_TUNE_SET_SLOTS);
-    struct tt_tune_slot **set = &m->set[at / TT_TUNE_SET_SLOTS];
+    for (;;) {
+        struct tt_tune_slot *slot = m->cap ? &m->slot[place_of(key, m->cap)] : NULL;
 
-    if (!*set)
-        *set = calloc(TT_TUNE_SET_SLOTS, sizeof **set);
-    return *set ? *set + at % TT_TUNE_SET_SLOTS : NULL;
+        if (slot && (!slot->key || slot->key == key || m->cap == TT_TUNE_SLOTS_MAX))
+            return slot;
+        if (!grow_slots(m))
+            return slot;
+    }
 }
 
 struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,

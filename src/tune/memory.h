@@ -5,17 +5,17 @@
 
 #include "tune/tune.h"
 
-#define TT_TUNE_SETS 16u
-#define TT_TUNE_SET_SLOTS 8u
+#define TT_TUNE_SLOTS_MAX 128u
 
 struct tt_tune_slot {
     uint64_t key;                   /* 0: empty */
     struct tt_tune_choice choice;
 };
 
-/* Zero it before its first use. Each set is allocated when it is used first. */
+/* Zero it before its first use. It grows with the number of classes. */
 struct tt_tune_memory {
-    struct tt_tune_slot *set[TT_TUNE_SETS];     /* [TT_TUNE_SET_SLOTS], by hash; NULL: empty */
+    struct tt_tune_slot *slot;      /* [cap], by hash; NULL: empty */
+    uint32_t cap;                   /* a power of two up to TT_TUNE_SLOTS_MAX, or 0 */
 };
 
 /* Discards all choices. */

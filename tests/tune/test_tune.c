@@ -122,6 +122,42 @@ static void ranks_agree_after_any_calls(void **state)
     }
 }
 
+/* A communicator with calls of one class has one slot; with many, TT_TUNE_SLOTS_MAX. Choices stay
+ * when it grows. */
+static void cache_grows_with_its_classes(void **state)
+{
+    enum { CALLS = 300 };
+    struct tt_tune_memory memory = { .cap = 0 };
+    struct tt_layout layout;
+    struct tt_tune_conf conf;
+    struct tt_coll call;
+    struct tt_prng p;
+
+    (void)state;
+    tt_layout_regular(&layout, 5, 5, 1, 1, TT_NODE_MESH);
+    make_conf(&conf, &layout, true, 2);
+    tt_prng_init(&p, 12);
+    assert_int_equal(tt_tune_memory_bytes(&memory), 0);
+    for (int i = 0; i < CALLS; i++) {
+        uint32_t kept = 0, before = memory.cap, used = 0;
+
+        for (uint32_t k = 0; k < memory.cap; k++)
+            used += memory.slot[k].key != 0;
+        random_call(&p, &call, &layout);
+        tt_tune_recall(&memory, &conf, &call, NULL, true);
+        for (uint32_t k = 0; k < memory.cap; k++)
+            kept += memory.slot[k].key != 0;
+        assert_true(kept >= used && kept <= used + 1);
+        assert_true(memory.cap >= before && memory.cap <= TT_TUNE_SLOTS_MAX);
+        assert_int_equal(tt_tune_memory_bytes(&memory), memory.cap * sizeof *memory.slot);
+        if (i == 0)
+            assert_int_equal(memory.cap, 1);
+    }
+    assert_int_equal(memory.cap, TT_TUNE_SLOTS_MAX);
+    tt_tune_forget(&memory);
+    assert_int_equal(tt_tune_memory_bytes(&memory), 0);
+}
+
 static void check_can_run(const struct tt_tune_conf *conf, const struct tt_coll *c,
                           const struct tt_tune_choice *choice)
 {
@@ -551,6 +587,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_holds_slightly_shorter_calls),
         cmocka_unit_test(ranks_agree_after_any_calls),
+        cmocka_unit_test(cache_grows_with_its_classes),
         cmocka_unit_test(selection_supports_the_call),
         cmocka_unit_test(a_forced_algorithm_is_taken),
         cmocka_unit_test(closed_forms_apply_without_simulation),
