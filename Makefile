@@ -5,6 +5,8 @@
 
 PRESET ?= release
 JOBS ?= $(shell nproc)
+# the oldest PyTorch that the backend supports
+OLDEST_TORCH ?= 2.9.1
 # tests wait a sixth of the time
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 
@@ -14,7 +16,7 @@ help:
 	@echo 'make demo            check all collectives on 4 ranks over shared memory and TCP; train while members join and fail'
 	@echo 'make test            all tests, with a sixth of the cases of those that have thousands'
 	@echo 'make test-long       all cases of those tests'
-	@echo 'make test-torch      PyTorch'"'"'s suite for backends on 2, 3 and 4 ranks: all tests that Gloo passes (10 to 20 minutes)'
+	@echo 'make test-torch      PyTorch'"'"'s suite for backends on 2, 3 and 4 ranks: all tests that Gloo passes; and the backend with PyTorch $(OLDEST_TORCH) (30 to 60 minutes)'
 	@echo 'make conformance     the transport tests over all libfabric providers and, in virtual machines, over RDMA devices (long)'
 	@echo 'make build           the libraries, the tutti command and the tests, in build/$(PRESET)'
 	@echo 'make docs            the guide and the reference as HTML with a search, in build/docs'
@@ -50,6 +52,8 @@ test-torch:
 	scripts/install-torch.sh build/$(PRESET)
 	python3 tests/python/suite_torch.py
 	python3 tests/python/suite_torch_large.py
+	scripts/install-torch.sh --torch $(OLDEST_TORCH) build/$(PRESET)
+	TUTTI_TEST_TORCH=build/torch-$(OLDEST_TORCH) python3 tests/python/suite_torch_oldest.py
 
 conformance:
 	@$(MAKE) --no-print-directory build

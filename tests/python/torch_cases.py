@@ -13,6 +13,8 @@ RANK, SIZE = int(sys.argv[2]), int(sys.argv[3])
 
 
 def init(timeout_s=120):
+    if not hasattr(dist, "gather_single"):      # before PyTorch 2.15: no entry points for backends
+        import tutti.torch      # pylint: disable=unused-import,import-outside-toplevel
     dist.init_process_group("tutti", init_method=f"file://{sys.argv[1]}", rank=RANK,
                             world_size=SIZE, timeout=datetime.timedelta(seconds=timeout_s))
 

@@ -63,6 +63,13 @@ class TorchTest(unittest.TestCase):
                 job.kill()
         return outputs
 
+    def need_feature(self, condition, what):
+        """Skips the test unless the condition, over torch.distributed as dist, holds."""
+        if subprocess.run([PYTHON, "-c", "import sys, torch.distributed as dist\n"
+                           f"sys.exit(not ({condition}))"], capture_output=True, check=False,
+                          env=environment()).returncode:
+            self.skipTest(f"this PyTorch has no {what}")
+
     def need(self, package):
         if subprocess.run([PYTHON, "-c", f"import {package}"], capture_output=True, check=False,
                           env=environment()).returncode:

@@ -181,7 +181,7 @@ void Observers::remove_abort(int64_t id)
 }
 #endif
 
-void Observers::completed(uint64_t key, float duration_ms)
+void Observers::completed(uint64_t key, [[maybe_unused]] float duration_ms)
 {
     if (extended_.load(std::memory_order_relaxed)) {
         std::lock_guard lock(mutex_);
