@@ -579,7 +579,9 @@ def case_abort():
     if RANK == 0:
         backend.abort()
     refused(work.wait, "ABORTED")
-    assert not work.is_success() and "ABORTED" in str(work.exception())
+    assert not work.is_success()
+    if hasattr(dist, "gather_single"):      # before PyTorch 2.15 it has no Python type
+        assert "ABORTED" in str(work.exception())
     while has_hooks and not called:     # by the thread that ends the operation
         time.sleep(0.001)
     assert called == [1] * has_hooks, called
@@ -592,10 +594,12 @@ def case_work():
     works = [dist.all_reduce(t, async_op=True) for t in tensors]
     for work in works:
         work.wait()
-        assert work.is_completed() and work.is_success() and work.exception() is None
+        assert work.is_completed() and work.is_success()
+        assert not hasattr(dist, "gather_single") or work.exception() is None
         assert 0 <= work._get_duration() < 1e6
     assert torch.equal(works[0].result()[0], tensors[0])
-    if dist.get_debug_level() != dist.DebugLevel.DETAIL:
+    if dist.get_debug_level() != dist.DebugLevel.DETAIL and hasattr(works[0],
+                                                                    "_get_sequence_number"):
         first, second = (work._get_sequence_number() for work in works)
         assert second == first + 1, (first, second)
         assert not hasattr(works[0], "timeout") or works[0].timeout.total_seconds() == 120
