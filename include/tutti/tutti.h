@@ -24,7 +24,7 @@
  *    zero (or NULL) takes its default value. New releases add fields at the end. If an older
  *    program lacks a field, a newer library treats the field as zero. An older library accepts
  *    unknown fields only if they are zero; otherwise it returns TUTTI_ERR_INVALID. tutti_state and
- *    tutti_elastic must have exactly the size that the library knows.
+ *    tutti_elastic must have exactly the size of the library's struct.
  *  - Ownership: buffers belong to the caller. Tutti accesses them until the call returns or, for a
  *    non-blocking call, until its request completes. This also applies to failed calls.
  *  - In place, as in NCCL: allreduce, reduce and broadcast with src == dst; allgather and gather

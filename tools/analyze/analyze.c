@@ -35,8 +35,8 @@ static const struct command_line command = {
     .args_doc = "FILE|DIRECTORY...",
     .doc = "Finds the rank or link that caused a hang or a failure, from the trace dumps of the "
            "job.\vThe arguments are dumps, or directories that contain files named "
-           "tutti-trace.JOB.RANK.jsonl. The dumps of some ranks may be missing. Ranks are named only if "
-           "the dumps prove their fault.\n\n"
+           "tutti-trace.JOB.RANK.jsonl. The dumps of some ranks may be missing. Ranks are named "
+           "only if the dumps prove their fault.\n\n"
            "Exit status: 0 if no operation is incomplete, 3 if a cause was found, 4 if the dumps "
            "do not show the cause, 1 on failure, 2 on a usage error.\n\n"
            "Examples:\n"

@@ -73,8 +73,8 @@ static bool read_level(const char **at, uint32_t *out)
     return true;
 }
 
-/* Parses the text after the name. Returns false if it does not match the form. The caller checks the
- * bounds of the factor. */
+/* Parses the text after the name. Returns false if it does not match the form. The caller checks
+ * the bounds of the factor. */
 static bool read_fault(const struct form *form, const char *at, struct tt_fault *f)
 {
     *f = (struct tt_fault){ .kind = form->kind, .factor = 1 };
