@@ -127,6 +127,8 @@ static void blocks_above_4_gib_arrive_complete(void **state)
     for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
         const struct job job = { .wires = wires[w], .nranks = 2, .seed = SEED };
 
+        if (!unit_has_turn((uint32_t)w, 2))
+            continue;
         job_run(&job, gather_role);
         job_run(&job, pass_role);
     }
@@ -138,7 +140,8 @@ static void more_than_4_gib_are_summed(void **state)
     for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
         const struct job job = { .wires = wires[w], .nranks = 2, .seed = SEED };
 
-        job_run(&job, sum_role);
+        if (unit_has_turn((uint32_t)w, 2))
+            job_run(&job, sum_role);
     }
 }
 
