@@ -663,7 +663,7 @@ static void mistakes_role(struct rank *r)
     free(odd_memory);
     CHECK_SAYS(r, tutti_window_create(r->comm, NULL, r->rank ? SIZE_MAX : 64, &freed),
                TUTTI_ERR_NOMEM,
-               r->rank ? "does not fit in the address space" : "rank 1 failed to create its part");
+               r->rank ? "not fit in the address space" : "rank 1 failed to create its part");
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_check_all(r, s.mem, s.bytes, 0);
     window_side_fini(r, &s);

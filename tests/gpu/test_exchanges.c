@@ -340,7 +340,7 @@ static void overlapping_exchanges_are_an_error(void **state)
     tt_gpu_captured_arrive(tt_gpu_captured_handle(p.w.gpu[0]->captured, 0));
     world_sync(&p.w, 0);
     assert_status(tutti_gpu_status(p.w.gpu[0]), TUTTI_ERR_INVALID);
-    assert_says("tutti_gpu_alltoall: launches of CUDA graphs from one capture overlap");
+    assert_says("tutti_gpu_alltoall: overlapping launches of CUDA graphs from the same capture");
     pair_close(&p);
 }
 
