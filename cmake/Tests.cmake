@@ -30,11 +30,6 @@
 
 set(TUTTI_TEST_TIMEOUT_S 900 CACHE STRING "Seconds one test may take")
 set(TUTTI_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in ctest")
-if(TUTTI_SANITIZE)
-    math(EXPR timeout_s "2 * ${TUTTI_TEST_TIMEOUT_S}")
-else()
-    set(timeout_s ${TUTTI_TEST_TIMEOUT_S})
-endif()
 string(JOIN " " sanitize_flags ${TUTTI_SANITIZE_FLAGS})
 set(alone_tests cluster.bounds)         # needs most of the memory
 # The tested code of these folders has no threads and no memory shared by processes, so TSan has
@@ -113,7 +108,7 @@ function(tutti_test_properties test folder)
         "LSAN_OPTIONS=suppressions=${tests_dir}/support/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1" "TSAN_OPTIONS=second_deadlock_stack=1")
     set_tests_properties(${test} PROPERTIES
-        ENVIRONMENT "${environment}" TIMEOUT ${timeout_s} LABELS "${folder}")
+        ENVIRONMENT "${environment}" TIMEOUT ${TUTTI_TEST_TIMEOUT_S} LABELS "${folder}")
     # run first: otherwise it would wait until all cores happen to be idle at the same time
     if(test IN_LIST alone_tests)
         set_tests_properties(${test} PROPERTIES RUN_SERIAL TRUE COST 1000)
@@ -261,10 +256,6 @@ function(tutti_add_script_tests)
         tutti_label_long(${folder}.${name} ${script})
         if(halved)
             set_property(TEST ${folder}.${name} APPEND PROPERTY LABELS long)
-        endif()
-        if(name MATCHES "^torch")       # each rank imports PyTorch
-            math(EXPR torch_timeout_s "2 * ${TUTTI_TEST_TIMEOUT_S}")
-            set_tests_properties(${folder}.${name} PROPERTIES TIMEOUT ${torch_timeout_s})
         endif()
         # not for fuzzers: libFuzzer uses this status for failures
         set_tests_properties(${folder}.${name} PROPERTIES SKIP_RETURN_CODE 77)

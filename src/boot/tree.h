@@ -21,8 +21,8 @@
  *
  * A report lists the ranks of one host as runs of consecutive ranks with equal settings. It has the
  * addresses of the first and the last rank of each run, and the places (tree_layout.h) and address
- * records (cards) of all its ranks, if they have any. A leader can share the table with the ranks of its host by other means
- * (shares_table): then these get its digest.
+ * records (cards) of all its ranks, if they have any. A leader can share the table with the ranks
+ * of its host by other means (shares_table): then these get its digest.
  *
  * A rank that cannot start joins as well, with the cause. When all have joined, the root fails the
  * start-up with it. Each frame has a proof (HMAC-SHA256 with the token) over both nonces, its

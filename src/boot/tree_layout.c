@@ -286,7 +286,9 @@ void tt_tree_layout_open(struct tt_tree_layout *out, const uint8_t *layout, size
     tt_reader_init(r, layout, bytes);
     out->nsequences = tt_read_u32(r);
     places_bytes = tt_read_u32(r);
-    out->lengths = tt_reader_take(r, (size_t)out->nsequences * 4);
+    if (out->nsequences > (size_t)(r->end - r->at) / 4)     /* the product may overflow */
+        r->bad = true;
+    out->lengths = tt_reader_take(r, r->bad ? 0 : (size_t)out->nsequences * 4);
     tt_reader_init(&out->places, tt_reader_take(r, places_bytes), places_bytes);
     if (r->bad)
         out->nsequences = 0;

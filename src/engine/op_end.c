@@ -52,7 +52,8 @@ void tt_context_grow_history(struct tt_context *c, uint64_t seq)
     if (!more)
         return;
     for (uint32_t i = 0; i < c->history_cap; i++)
-        more[c->history[i].opseq & (cap - 1)] = c->history[i];
+        if (c->history[i].used)
+            more[c->history[i].opseq & (cap - 1)] = c->history[i];
     free(c->history);
     c->history = more;
     c->history_cap = cap;

@@ -315,10 +315,13 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
     tt_dump_state_fini(s);
 }
 
-/* The caller holds the lock. */
+/* Returns whether a command waits in the queue. The first job does not count if it may already be
+ * being written. The caller holds the lock. */
 static bool is_commanded(void)
 {
-    for (const struct dump_job *j = dump.first; j; j = j->next)
+    const struct dump_job *j = dump.first;
+
+    for (j = j && dump.thread_runs ? j->next : j; j; j = j->next)
         if (j->reason == TT_DUMP_COMMAND)
             return true;
     return false;
@@ -327,20 +330,22 @@ static bool is_commanded(void)
 bool tt_dump_command(void)
 {
     struct dump_job *j = NULL;
-    bool good;
+    bool queued;
 
     if (!atomic_load_explicit(&dump_is_on, memory_order_relaxed))
         return false;
     pthread_mutex_lock(&dump.lock);
-    good = is_commanded();
-    if (!good)
+    queued = is_commanded();
+    if (!queued)
         j = job_create(NULL, TT_DUMP_COMMAND, NULL);
-    if (j && !job_enqueue(j))
-        job_release(j);
-    else if (j)
-        good = ensure_thread();
+    if (j) {
+        queued = job_enqueue(j);
+        if (!queued)
+            job_release(j);
+    }
+    queued = queued && ensure_thread();
     pthread_mutex_unlock(&dump.lock);
-    return good;
+    return queued;
 }
 
 /* ---- calls ---- */

@@ -74,8 +74,8 @@ static bool grow_slots(struct tt_tune_memory *m)
     return true;
 }
 
-/* Returns the slot of a key: its own, a free one, or at most TT_TUNE_SLOTS_MAX slots or out of
- * memory one that contains another key. NULL: out of memory. */
+/* Returns the slot of a key: its own, or a free one. If the table cannot grow (TT_TUNE_SLOTS_MAX,
+ * or out of memory), the slot may contain another key. NULL: out of memory. */
 static struct tt_tune_slot *slot_of(struct tt_tune_memory *m, uint64_t key)
 {
     for (;;) {

@@ -12,7 +12,7 @@ struct tt_tune_slot {
     struct tt_tune_choice choice;
 };
 
-/* Zero it before its first use. It grows with the number of classes. */
+/* Zero it before its first use. It grows when two classes would have the same slot. */
 struct tt_tune_memory {
     struct tt_tune_slot *slot;      /* [cap], by hash; NULL: empty */
     uint32_t cap;                   /* a power of two up to TT_TUNE_SLOTS_MAX, or 0 */

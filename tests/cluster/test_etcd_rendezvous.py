@@ -183,7 +183,7 @@ class RealServer(Ranks):
         for i, value in enumerate(("", "hello", "id:zz", "id:" + "00" * 100, "x" * 20000)):
             call(self.address, "kv/put", key=encoded(f"jobs/6.{i}/root"), value=encoded(value))
             out = self.run_failing(f"etcd://{self.address}/jobs/6.{i}", 1, timeout_ms=1000)
-            self.assertIn(f'key "jobs/6.{i}/root": its value is not an address of a rank 0', out)
+            self.assertIn(f'key "jobs/6.{i}/root": its value is not the address of a rank 0', out)
 
 
 class OtherServer(Ranks):

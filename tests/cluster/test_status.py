@@ -462,7 +462,7 @@ class HostileProcesses(StatusTest):
     def query_it(self):
         """Returns the output and the peak memory in KiB of a query that must fail."""
         with tempfile.TemporaryFile("w+") as out:
-            tool = subprocess.Popen([TUTTI, "status", "--timeout", "0.5"], env=self.env,
+            tool = subprocess.Popen([TUTTI, "status", "--timeout", "3"], env=self.env,
                                     stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             _, status, usage = os.wait4(tool.pid, 0)
             tool.returncode = os.waitstatus_to_exitcode(status)

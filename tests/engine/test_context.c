@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/context.h"
 #include "engine/op.h"
+#include "engine/op_end.h"
 #include "engine/progress.h"
 #include "support/unit.h"
 
@@ -131,11 +132,31 @@ static void freeing_requests_does_not_block_seal(void **state)
     scene_close(&s);
 }
 
+/* Collectives may be recorded with gaps: exchanges take two numbers. */
+static void history_keeps_all_records_when_it_grows(void **state)
+{
+    struct tt_context c = { .history = NULL };
+    struct tt_op op = { .context = &c };
+
+    (void)state;
+    for (op.seq = 0; op.seq < 8; op.seq += 2) {
+        op.desc.count = 100 + op.seq;
+        tt_op_record_history(&op);
+    }
+    for (uint64_t seq = 0; seq < 8; seq += 2) {
+        const struct tt_history *h = &c.history[seq & (c.history_cap - 1)];
+
+        assert_true(h->used && h->opseq == seq && h->desc.count == 100 + seq);
+    }
+    free(c.history);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sealed_context_refuses_calls_with_reason),
         cmocka_unit_test(freeing_requests_does_not_block_seal),
+        cmocka_unit_test(history_keeps_all_records_when_it_grows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

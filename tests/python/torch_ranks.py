@@ -65,10 +65,12 @@ class TorchTest(unittest.TestCase):
 
     def need_feature(self, condition, what):
         """Skips the test unless the condition, over torch.distributed as dist, holds."""
-        if subprocess.run([PYTHON, "-c", "import sys, torch.distributed as dist\n"
-                           f"sys.exit(not ({condition}))"], capture_output=True, check=False,
-                          env=environment()).returncode:
+        done = subprocess.run([PYTHON, "-c", "import sys, torch.distributed as dist\n"
+                               f"sys.exit(0 if {condition} else 77)"], capture_output=True,
+                              check=False, env=environment(), text=True)
+        if done.returncode == 77:
             self.skipTest(f"this PyTorch has no {what}")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def need(self, package):
         if subprocess.run([PYTHON, "-c", f"import {package}"], capture_output=True, check=False,
