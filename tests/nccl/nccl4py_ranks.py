@@ -279,7 +279,7 @@ def errors(job):
             assert "invalid argument" in str(error), error
         else:
             raise AssertionError("a send to a rank that does not exist succeeded")
-        assert f"peer {job.n}" in r.comm.get_last_error(), r.comm.get_last_error()
+        assert f"peer is {job.n}:" in r.comm.get_last_error(), r.comm.get_last_error()
 
 
 def main():
