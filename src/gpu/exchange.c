@@ -246,10 +246,13 @@ uint32_t tt_gpu_exchange_missing(const struct tt_gpu_exchange *x, uint32_t rank,
 
     *has_left = false;
     for (uint32_t i = 0; i < x->nranks && !*has_left; i++) {
+        const bool left = atomic_load(&x->seats[i].has_left);
+
+        /* second: a rank that has left starts nothing more */
         if (atomic_load(&x->seats[i].started) >= launches)
             continue;
-        *has_left = atomic_load(&x->seats[i].has_left);
-        if (*has_left || missing == x->nranks)
+        *has_left = left;
+        if (left || missing == x->nranks)
             missing = i;
     }
     return missing;
