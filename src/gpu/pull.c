@@ -120,9 +120,14 @@ static enum outcome open_all(const struct pull *p)
     enum outcome outcome = DONE;
     size_t from, to;
 
-    for (uint32_t r = 0; r < p->nranks; r++)
-        if (block_of(p, r, &from, &to) && !tt_gpu_card_open(p->gpu, &p->cards[r]))
-            outcome = tt_gpu_peer_is_full(p->gpu) ? IS_FULL : CANNOT_OPEN;
+    for (uint32_t r = 0; r < p->nranks; r++) {
+        enum outcome one;
+
+        if (!block_of(p, r, &from, &to) || tt_gpu_card_open(p->gpu, &p->cards[r]))
+            continue;
+        one = tt_gpu_peer_is_full(p->gpu) ? IS_FULL : CANNOT_OPEN;
+        outcome = one > outcome ? one : outcome;
+    }
     return outcome;
 }
 
