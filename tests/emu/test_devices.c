@@ -186,17 +186,39 @@ static rlim_t address_space(void)
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
+/* A graph of two fills that run in parallel. */
+static cudaGraphExec_t branches(void *mem)
+{
+    const struct cudaMemsetParams fill = {
+        .dst = mem, .elementSize = 1, .width = 100, .height = 1
+    };
+    cudaGraphExec_t exec;
+    cudaGraphNode_t node;
+    cudaGraph_t graph;
+
+    if (cudaGraphCreate(&graph, 0) || cudaGraphAddMemsetNode(&node, graph, NULL, 0, &fill) ||
+        cudaGraphAddMemsetNode(&node, graph, NULL, 0, &fill) ||
+        cudaGraphInstantiate(&exec, graph, 0) || cudaGraphDestroy(graph))
+        _exit(8);
+    return exec;
+}
+
 /* The thread of a stream starts with its first work. Without memory for it, the call fails, and a
  * later one is accepted. */
 static void without_threads(void *arg)
 {
     struct rlimit before, limit;
-    cudaStream_t s;
+    cudaGraphExec_t exec;
+    cudaStream_t s, busy;
+    cudaEvent_t event;
     void *p;
 
     (void)arg;
-    if (cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) || cudaMalloc(&p, 100))
+    if (cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) || cudaMalloc(&p, 100) ||
+        cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking) || cudaEventCreate(&event) ||
+        cudaMemsetAsync(p, 0, 100, busy))
         _exit(2);
+    exec = branches(p);
     if (getrlimit(RLIMIT_AS, &before))
         _exit(3);
     limit = before;
@@ -205,9 +227,15 @@ static void without_threads(void *arg)
         _exit(4);
     if (cudaMemsetAsync(p, 0, 100, s) != cudaErrorMemoryAllocation)
         _exit(5);
+    if (cudaEventRecord(event, s) != cudaErrorMemoryAllocation ||
+        cudaStreamWaitEvent(s, event, 0) != cudaErrorMemoryAllocation ||
+        cudaGraphLaunch(exec, busy) != cudaErrorMemoryAllocation)
+        _exit(9);
     if (setrlimit(RLIMIT_AS, &before))
         _exit(6);
-    if (cudaMemsetAsync(p, 0, 100, s) || cudaStreamSynchronize(s))
+    if (cudaMemsetAsync(p, 0, 100, s) || cudaEventRecord(event, s) ||
+        cudaStreamWaitEvent(busy, event, 0) || cudaGraphLaunch(exec, busy) ||
+        cudaStreamSynchronize(s) || cudaStreamSynchronize(busy))
         _exit(7);
 }
 

@@ -128,6 +128,8 @@ CUresult tt_emu_event_record(CUevent e, CUstream s, unsigned flags)
     st = tt_emu_device_ready(s->device);
     if (!st)
         st = tt_emu_capture_record(s, e, flags, &captured);
+    if (!st && !captured)
+        st = tt_emu_stream_prepare(s);
     if (st || captured)
         return st;
     tt_emu_stream_join_default(s);
@@ -224,6 +226,8 @@ CUresult tt_emu_stream_wait_event(CUstream s, CUevent e, unsigned flags)
     st = tt_emu_device_ready(s->device);
     if (!st)
         st = tt_emu_capture_wait(s, e, flags, &captured);
+    if (!st && !captured)
+        st = tt_emu_stream_prepare(s);
     if (st || captured)
         return st;
     tt_emu_stream_join_default(s);

@@ -258,8 +258,6 @@ static CUresult push_step(struct step *s, CUstream stream)
 
 static void create_lanes(CUgraphExec x, int device)
 {
-    if (x->lanes && x->lanes_device == device)
-        return;
     destroy_lanes(x);
     x->lanes = tt_emu_alloc(x->nlanes * sizeof(CUstream));
     x->lanes_device = device;
@@ -268,13 +266,27 @@ static void create_lanes(CUgraphExec x, int device)
                              &x->lanes[i]);
 }
 
+/* Creates the lanes on the device, and starts their threads, unless this was done before. */
+static CUresult prepare_lanes(CUgraphExec x, int device)
+{
+    CUresult st = CUDA_SUCCESS;
+
+    if (!x->lanes || x->lanes_device != device)
+        create_lanes(x, device);
+    for (unsigned i = 0; i < x->nlanes && !st; i++)
+        st = tt_emu_stream_prepare(x->lanes[i]);
+    return st;
+}
+
 /* All lanes wait for what is in the stream; the stream waits for the ends of all branches. */
 static CUresult launch_lanes(CUgraphExec x, CUstream stream)
 {
-    struct tt_emu_mark *start = tt_emu_stream_tail(stream);
-    CUresult st = CUDA_SUCCESS;
+    CUresult st = prepare_lanes(x, stream->device);
+    struct tt_emu_mark *start;
 
-    create_lanes(x, stream->device);
+    if (st)
+        return st;
+    start = tt_emu_stream_tail(stream);
     for (unsigned i = 0; start && i < x->nlanes; i++)
         tt_emu_stream_wait(x->lanes[i], start);
     tt_emu_mark_put(start);
