@@ -57,7 +57,8 @@ struct tt_gpu_captured {
     tt_cuda_address word_address;
 };
 
-/* Holds the streams of a unit, or releases them. With gpu->lock held. */
+/* Holds the streams of a unit (with both locks held), or releases them (with one of the locks held,
+ * or after the end of the worker). */
 static inline void tt_gpu_captured_set_ended(const struct tt_gpu_captured *c, bool ended)
 {
     __atomic_store_n(c->word, ended ? c->generation : c->generation - 1, __ATOMIC_RELEASE);
@@ -67,7 +68,7 @@ static inline void tt_gpu_captured_set_ended(const struct tt_gpu_captured *c, bo
  * it owns u. May allocate pinned memory. */
 tutti_status tt_gpu_captured_create(struct tt_gpu_captured **out, tutti_gpu *gpu,
                                     struct tt_gpu_unit *u);
-/* The argument of the next two functions; `stream` is an index of the unit's streams. */
+/* The argument of the next three functions; `stream` is an index of the unit's streams. */
 void *tt_gpu_captured_handle(const struct tt_gpu_captured *c, uint32_t stream);
 /* Host function of graphs: the stream has reached the unit. */
 void tt_gpu_captured_arrive(void *handle);
