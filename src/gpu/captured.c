@@ -563,7 +563,8 @@ static tutti_status check_exchange(const tutti_gpu *gpu, const struct tt_gpu_cap
     if (tt_now_ns() < tt_deadline_ns(c->began_ns, timeout_ms))
         return TUTTI_OK;
     return tt_fail(TUTTI_ERR_TIMEOUT,
-                   "%s: rank %u has not reached the operation in its CUDA graph at the deadline",
+                   "%s: rank %u has not reached the operation in its CUDA graph at the deadline "
+                   "(graphs that match at their first launch must match at all later ones)",
                    name, missing);
 }
 
