@@ -42,6 +42,7 @@ static const struct {
     FUNCTION(stream_create, "cuStreamCreate"),
     FUNCTION(stream_destroy, "cuStreamDestroy_v2"),
     FUNCTION(stream_synchronize, "cuStreamSynchronize"),
+    FUNCTION(stream_query, "cuStreamQuery"),
     FUNCTION(stream_wait_event, "cuStreamWaitEvent"),
     FUNCTION(stream_context, "cuStreamGetCtx"),
     FUNCTION(stream_capturing, "cuStreamIsCapturing"),

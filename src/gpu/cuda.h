@@ -77,6 +77,7 @@ struct tt_cuda {
     tt_cuda_result (*stream_create)(tt_cuda_stream *out, unsigned flags);
     tt_cuda_result (*stream_destroy)(tt_cuda_stream stream);
     tt_cuda_result (*stream_synchronize)(tt_cuda_stream stream);
+    tt_cuda_result (*stream_query)(tt_cuda_stream stream);
     tt_cuda_result (*stream_wait_event)(tt_cuda_stream stream, tt_cuda_event event, unsigned flags);
     tt_cuda_result (*stream_context)(tt_cuda_stream stream, tt_cuda_context *out);
     tt_cuda_result (*stream_capturing)(tt_cuda_stream stream, int *out);

@@ -134,6 +134,18 @@ static void run_captured(tutti_gpu *gpu, struct tt_gpu_captured *c)
     tt_gpu_captured_end(c);
 }
 
+/* After an error of the device, its streams run no host functions, so that launches do not end. */
+static tutti_status check_device(const tutti_gpu *gpu)
+{
+    const tt_cuda_result error = gpu->cu->stream_query(gpu->in);
+
+    return error && error != TT_CUDA_NOT_READY
+               ? tt_cuda_fail(gpu->cu, error,
+                              "gpu: device %d failed during the launch of a CUDA graph",
+                              gpu->device)
+               : TUTTI_OK;
+}
+
 /* Ends gpu if launches that need no worker cannot end: nothing else notices it. */
 static void watch(tutti_gpu *gpu)
 {
@@ -146,6 +158,8 @@ static void watch(tutti_gpu *gpu)
     if (!is_due)
         return;
     st = tt_gpu_captured_watch(gpu);
+    if (!st)
+        st = check_device(gpu);
     if (!st && tutti_comm_status(gpu->comm))
         st = tt_fail(tutti_comm_status(gpu->comm),
                      "gpu: the communicator failed during the launch of a CUDA graph: %.800s",

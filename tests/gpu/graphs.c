@@ -15,6 +15,8 @@ static struct {
     tt_cuda_result (*graph_destroy)(graph_t graph);
     tt_cuda_result (*exec_destroy)(exec_t exec);
     tt_cuda_result (*reset)(int device);
+    tt_cuda_result (*free_async)(tt_cuda_address mem, tt_cuda_stream stream);
+    bool is_emulated;
 } driver;
 
 static void load(void)
@@ -26,7 +28,8 @@ static void load(void)
                                          "cuGraphLaunch",
                                          "cuGraphDestroy",
                                          "cuGraphExecDestroy",
-                                         "cuDevicePrimaryCtxReset_v2" };
+                                         "cuDevicePrimaryCtxReset_v2",
+                                         "cuMemFreeAsync" };
     void *library, *function;
 
     if (driver.begin)
@@ -38,6 +41,7 @@ static void load(void)
         assert_non_null(function);
         memcpy((char *)&driver + i * sizeof function, &function, sizeof function);
     }
+    driver.is_emulated = dlsym(library, "tutti_emu_host_alias") != NULL;
     dlclose(library);           /* Tutti keeps it loaded */
 }
 
@@ -132,4 +136,34 @@ exec_t capture_end_exec(struct world *w, int rank)
 
     graph_destroy(graph);
     return exec;
+}
+
+/* A copy from memory that is freed before the copy runs. */
+bool device_break(struct world *w, int rank)
+{
+    tt_cuda_stream streams[2];
+    tt_cuda_address mem, address;
+    uint32_t *word;
+
+    enter(w, rank);
+    if (!driver.is_emulated) {
+        leave(w);
+        return false;
+    }
+    for (int i = 0; i < 2; i++)
+        assert_cuda(w->cu->stream_create(&streams[i], TT_CUDA_STREAM_NON_BLOCKING));
+    assert_cuda(w->cu->mem_alloc(&mem, 64));
+    assert_cuda(w->cu->host_alloc((void **)&word, sizeof *word, TT_CUDA_HOST_DEVICE_MAP));
+    *word = 0;
+    assert_cuda(w->cu->host_address(&address, word, 0));
+    assert_cuda(w->cu->stream_wait_value(streams[0], address, 1, 0));
+    assert_cuda(w->cu->copy(mem, mem + 32, 32, streams[0]));
+    assert_cuda(driver.free_async(mem, streams[1]));
+    assert_cuda(w->cu->stream_synchronize(streams[1]));
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    assert_int_not_equal(w->cu->stream_synchronize(streams[0]), 0);
+    for (int i = 0; i < 2; i++)
+        assert_cuda(w->cu->stream_destroy(streams[i]));
+    leave(w);
+    return true;
 }

@@ -24,6 +24,9 @@ void exec_launch(struct world *w, int rank, exec_t exec);
 void exec_launch_on(struct world *w, int rank, exec_t exec, tt_cuda_stream stream);
 
 void device_reset(int device);
+/* Causes an error of the rank's device that sticks until its reset, and returns true. Returns false
+ * if the device is not emulated. */
+bool device_break(struct world *w, int rank);
 
 /* Ends a capture and instantiates it; the graph is destroyed. */
 exec_t capture_end_exec(struct world *w, int rank);

@@ -378,6 +378,40 @@ static void destroy_waits_for_an_exchange(void **state)
     pair_close(&p);
 }
 
+/* Rank 0's device fails before rank 0 has taken the blocks, which all ranks send. Its tutti_gpu
+ * fails (i = 0), or does so while it is destroyed. */
+static void a_device_error_ends_an_exchange(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bool broken;
+        struct pair p;
+
+        pair_open(&p);
+        exec_launch(&p.w, 0, p.exec[0]);
+        while (exchanged(p.w.gpu[0]) < 2)
+            sched_yield();
+        broken = device_break(&p.w, 0);
+        exec_launch(&p.w, 1, p.exec[1]);
+        world_sync(&p.w, 1);
+        if (!broken) {
+            pair_close(&p);
+            skip();
+        }
+        if (!i) {
+            while (!tutti_gpu_status(p.w.gpu[0]))
+                sched_yield();
+            assert_status(tutti_gpu_status(p.w.gpu[0]), TUTTI_ERR_SYSTEM);
+            assert_says("gpu: device 0 failed during the launch of a CUDA graph: CUDA error");
+        }
+        tutti_gpu_destroy(p.w.gpu[0]);
+        device_reset(0);
+        p.w.gpu[0] = NULL;
+        p.src[0] = p.dst[0] = NULL;
+        pair_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +423,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_leaves_releases_an_exchange),
         cmocka_unit_test(overlapping_exchanges_are_an_error),
         cmocka_unit_test(destroy_waits_for_an_exchange),
+        cmocka_unit_test(a_device_error_ends_an_exchange),
     };
 
     world_devices();
