@@ -21,6 +21,7 @@
 
 /* Polls of the start words: first without a pause, then sleeps that get longer. */
 #define YIELDS 200
+#define DEVICE_POLLS 100u           /* between two looks at the device: about 100 ms of sleeps */
 #define SLEEP_NS_MIN 20000ull
 #define SLEEP_NS_MAX (1 * TT_MS)
 #define SPIN_NS 50000ull            /* before the worker sleeps: a wake-up takes several us */
@@ -134,15 +135,22 @@ static void run_captured(tutti_gpu *gpu, struct tt_gpu_captured *c)
     tt_gpu_captured_end(c);
 }
 
-/* After an error of the device, its streams run no host functions, so that launches do not end. */
-static tutti_status check_device(const tutti_gpu *gpu)
+/* Records an error that other ranks do not notice, and must not wait for. */
+static void fail_alone(tutti_gpu *gpu, tutti_status st)
+{
+    fail(gpu, st);
+    if (!tutti_comm_status(gpu->comm))
+        tutti_comm_abort(gpu->comm);
+}
+
+/* After an error of the device, its streams write no words and run no host functions, so that
+ * operations do not start, and launches do not end. */
+static tutti_status check_device(const tutti_gpu *gpu, const char *when)
 {
     const tt_cuda_result error = gpu->cu->stream_query(gpu->in);
 
     return error && error != TT_CUDA_NOT_READY
-               ? tt_cuda_fail(gpu->cu, error,
-                              "gpu: device %d failed during the launch of a CUDA graph",
-                              gpu->device)
+               ? tt_cuda_fail(gpu->cu, error, "gpu: device %d failed %s", gpu->device, when)
                : TUTTI_OK;
 }
 
@@ -159,16 +167,14 @@ static void watch(tutti_gpu *gpu)
         return;
     st = tt_gpu_captured_watch(gpu);
     if (!st)
-        st = check_device(gpu);
+        st = check_device(gpu, "during the launch of a CUDA graph");
     if (!st && tutti_comm_status(gpu->comm))
         st = tt_fail(tutti_comm_status(gpu->comm),
                      "gpu: the communicator failed during the launch of a CUDA graph: %.800s",
                      tutti_last_error());
     if (!st || atomic_load(&gpu->status))
         return;
-    fail(gpu, st);
-    if (!tutti_comm_status(gpu->comm))
-        tutti_comm_abort(gpu->comm);        /* other ranks must not wait */
+    fail_alone(gpu, st);
 }
 
 /* Runs units of launched graphs, if there are any; returns whether there were. Streams, not the
@@ -190,7 +196,7 @@ static bool run_arrived(tutti_gpu *gpu)
     return any;
 }
 
-/* Waits for the streams. Returns an error if the communicator fails first. */
+/* Waits for the streams. Returns an error if the communicator or the device fails first. */
 static tutti_status await_start(tutti_gpu *gpu, const struct tt_gpu_unit *u)
 {
     uint64_t ns = SLEEP_NS_MIN;
@@ -218,6 +224,12 @@ static tutti_status await_start(tutti_gpu *gpu, const struct tt_gpu_unit *u)
         sleep_until_change(gpu, ns);
         ns = ns * 2 < SLEEP_NS_MAX ? ns * 2 : SLEEP_NS_MAX;
         watch(gpu);
+        if (polls % DEVICE_POLLS == DEVICE_POLLS - 1) {
+            const tutti_status st = check_device(gpu, "before the stream reached the operation");
+
+            if (st)
+                fail_alone(gpu, st);
+        }
         if (atomic_load(&gpu->status))
             return tt_gpu_failure(gpu);
     }

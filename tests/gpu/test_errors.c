@@ -1,5 +1,5 @@
 /* Bad arguments are refused before anything starts; failures release streams and are reported. */
-#include "world.h"
+#include "graphs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -433,6 +433,35 @@ static void a_lost_rank_releases_the_stream(void **state)
     world_close(&w);
 }
 
+/* The stream does not reach the operation, which waits for the gate. */
+static void a_device_error_ends_an_operation_that_has_not_started(void **state)
+{
+    tutti_gpu_request *request;
+    tutti_gpu_op op;
+    struct gate gate;
+    struct world w;
+
+    (void)state;
+    world_open(&w, 2, NULL);
+    gate_open(&gate, &w);
+    op = allreduce_in_place(&w, world_alloc(&w, 0, 64, 1), &request);
+    gate_hold(&gate, 0);
+    assert_ok(tutti_gpu_group(&op, 1));
+    if (device_break(&w, 0)) {
+        assert_status(tutti_gpu_wait(request), TUTTI_ERR_SYSTEM);
+        assert_says("gpu: device 0 failed before the stream reached the operation: CUDA error");
+        assert_status(tutti_gpu_flush(w.gpu[0]), TUTTI_ERR_SYSTEM);
+        tutti_gpu_destroy(w.gpu[0]);
+        w.gpu[0] = NULL;
+        device_reset(0);            /* frees its memory */
+    } else {
+        tutti_gpu_abort(w.gpu[0]);
+        gate_lift(&gate);
+        tutti_gpu_wait(request);
+    }
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +477,7 @@ int main(void)
         cmocka_unit_test(an_abort_ends_an_operation_that_has_not_started),
         cmocka_unit_test(a_deadline_releases_the_stream),
         cmocka_unit_test(a_lost_rank_releases_the_stream),
+        cmocka_unit_test(a_device_error_ends_an_operation_that_has_not_started),
     };
 
     world_devices();
