@@ -1,4 +1,5 @@
 /* Dumps of the trace: contents, and files that cannot be written. */
+#include <errno.h>
 #include <json-c/json.h>
 #include <sched.h>
 #include <signal.h>
@@ -206,9 +207,12 @@ static void a_full_disk_leaves_the_old_file(void **state)
 
 static void reap_all(int sig)
 {
+    const int saved = errno;
+
     (void)sig;
     while (waitpid(-1, NULL, WNOHANG) > 0)
         ;
+    errno = saved;
 }
 
 /* The program waits for all of its children, also the process that stores the dump, or ignores their
