@@ -25,8 +25,8 @@
 #
 # Tests must pass while others run beside them. The limit is TUTTI_TEST_TIMEOUT_S, for hangs: the
 # slowest test takes a fifth of it beside others, and a machine of a third of the usual speed must
-# not reach it. Tests that take more than a few seconds are listed in tests/seconds.txt. Scripts find the build in TUTTI_BUILD_DIR
-# and the sources in TUTTI_SOURCE_DIR.
+# not reach it. Tests that take more than a few seconds are listed in tests/seconds.txt. Scripts find
+# the build in TUTTI_BUILD_DIR and the sources in TUTTI_SOURCE_DIR.
 
 set(TUTTI_TEST_TIMEOUT_S 900 CACHE STRING "Seconds one test may take")
 set(TUTTI_FUZZ_RUNS 20000 CACHE STRING "Inputs that each fuzzer tries in ctest")

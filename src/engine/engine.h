@@ -322,8 +322,8 @@ struct tt_op_conf {
                                        be a scaled copy */
     int64_t timeout_ms;             /* from its start; negative: none */
     struct tt_op **kept;            /* NULL, or a place to keep an operation for the next call of
-                                       the same shape (tt_op_again, tt_op_start_again). *kept is NULL
-                                       or an operation kept before; freed with tt_op_drop */
+                                       the same shape (tt_op_again, tt_op_start_again). *kept is
+                                       NULL or an operation kept before; freed with tt_op_drop */
     void *owned;                    /* malloc'd memory whose ownership passes to the operation,
                                        also on failure */
     uint32_t divisor;               /* divisor of TUTTI_AVG; 0: the number of ranks. For

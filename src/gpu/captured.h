@@ -7,8 +7,8 @@
  * Launches of graphs from the same capture must not overlap. If a stream reaches a unit that has
  * arrived already and has not ended, the tutti_gpu fails.
  *
- * A unit of an exchange (gpu/exchange.h) is not queued, and is no longer part of its chain. The host
- * function sends its blocks, and a second one, behind the wait, takes those of the other ranks.
+ * A unit of an exchange (gpu/exchange.h) is not queued, and is no longer part of its chain. The
+ * host function sends its blocks, and a second one, behind the wait, takes those of the others.
  *
  * A unit belongs to the graph, by a user object: it lives as long as the graph and all executable
  * graphs made from it. Nodes refer to it by a number. A graph that is launched after the end of the

@@ -224,8 +224,8 @@ static void setup_calls_do_not_match_collectives(void **state)
     tt_dumps_fini(&d);
 }
 
-/* The clocks of ranks 0 and 1, on one host, have jumped. Their times are comparable with each other,
- * but not with those of ranks that know the clock of the job, in whichever order files are read. */
+/* The clocks of ranks 0 and 1, on one host, have jumped. Their times are comparable with each
+ * other, but not with those of ranks that have the clock of the job, for any order of the files. */
 static void times_of_clocks_that_jumped_are_not_compared(void **state)
 {
     static const char *const clocks[] = { "{\"offset_ns\":null,\"error_ns\":null}",

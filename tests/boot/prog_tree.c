@@ -1,10 +1,10 @@
 /* A start-up tree of many ranks over real sockets, thousands of ranks in each process:
  * prog_tree RANKS PROCESSES [RANKS_PER_HOST [LEADERS_PER_SERVER]]. Each rank runs the code of
- * src/boot: its node, with a place as long as those of jobs, without address records. The id of the start-up, and the first rank of its
- * host, are known to each: all hosts share the names of local sockets here, so that the search for
- * the first rank would take a time that no job has. Each host has its own address, of the network
- * 127.0.0.0/8, so that hosts do not share their ports. Ranks of a process are stepped in turn; each
- * rank checks its result. Prints, as JSON:
+ * src/boot: its node, with a place as long as those of jobs, without address records. Each rank
+ * gets the id of the start-up and the first rank of its host: all hosts share the names of local
+ * sockets here, so the search for the first rank would take longer than in a job. Each host has its
+ * own address, of the network 127.0.0.0/8, so that hosts do not share their ports. Ranks of a
+ * process are stepped in turn; each rank checks its result. Prints, as JSON:
  *   seconds            from the common start until the last rank has its result
  *   received_max/mean  bytes that a rank receives
  *   busiest_bytes      bytes that the busiest rank, or the root, sends and receives

@@ -1,7 +1,7 @@
 /* Messages of other ranks at the level of communicators: their places, their cards, and words over
  * the control overlay. The first byte selects {place}, {u8, card} or many {origin u8, bytes u8,
- * word}. Accepted places are read again as they were written. Accepted cards are within the range of settings; a word for an existing context ends it with an
- * error, and no other one. */
+ * word}. Accepted places are read again as they were written. Accepted cards are within the range
+ * of settings. A word for an existing context ends it with an error, and no other one. */
 #include "comm/control.h"
 #include "comm/offer.h"
 #include "comm/rank_place.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The oldest PyTorch that the backend "tutti" supports: the tests of calls, bad input,
-quantization, training and model parallelism. Windows, reconfigure and the lookup of backends by entry points are
-of PyTorch 2.15.
+quantization, training and model parallelism. Windows, reconfigure and the lookup of backends by
+entry points are of PyTorch 2.15.
 
     scripts/install-torch.sh --torch VERSION BUILD
     TUTTI_TEST_TORCH=build/torch-VERSION suite_torch_oldest.py [NAME...]

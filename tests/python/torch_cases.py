@@ -1,7 +1,7 @@
-"""What test programs of the c10d backend "tutti" have in common: one rank that runs cases, which are
-functions with the name case_NAME.
+"""The common part of test programs of the c10d backend "tutti": one rank that runs cases, which are
+functions with the name case_NAME. It prints "ok: CASE" for each, and "rank R is right".
 
-    PROGRAM INIT_FILE RANK SIZE [CASE...]       prints "ok: CASE" for each, and "rank R is right" """
+    PROGRAM INIT_FILE RANK SIZE [CASE...]"""
 
 import datetime
 import sys

@@ -215,8 +215,8 @@ static void reap_all(int sig)
     errno = saved;
 }
 
-/* The program waits for all of its children, also the process that stores the dump, or ignores their
- * ends. */
+/* The program waits for all of its children, also the process that stores the dump, or ignores
+ * their ends. */
 static void programs_that_reap_all_children_get_dumps(void **state)
 {
     void (*const handlers[])(int) = { reap_all, SIG_IGN };
