@@ -291,15 +291,16 @@ static bool can_reuse(const struct tt_plan *p, const tutti_call *call, enum tt_c
                       const void *src, void *dst, size_t count, tutti_dtype type, tutti_redop op,
                       int root)
 {
-    return p && p->kept && same_force(p, call) &&
+    return p && tt_op_is_kept(&p->kept) && same_force(p, call) &&
            shape_fits(&p->shape, kind, src, dst, count, type, op, root);
 }
 
-static tutti_status start_again(struct tt_plan *plan, const void *src, void *dst,
+static tutti_status start_again(tutti_comm *comm, struct tt_plan *plan, const void *src, void *dst,
                                 int64_t timeout_ms, tutti_request **request)
 {
     struct tt_op *op;
-    const tutti_status st = tt_op_start_again(&plan->kept, src, dst, timeout_ms, &op);
+    const tutti_status st =
+        tt_op_start_again(comm->context, &plan->kept, src, dst, timeout_ms, &op);
 
     if (!st)
         *request = (tutti_request *)op;
@@ -339,9 +340,10 @@ bool tt_call_check_again(tutti_status *st, enum tt_coll_kind kind, const void *s
     src = p->shape.src_bytes ? src : NULL;
     dst = p->shape.dst_bytes ? dst : NULL;
     if (call && call->request)
-        *st = start_again(p, src, dst, timeout_of(comm, call), call->request);
+        *st = start_again(comm, p, src, dst, timeout_of(comm, call), call->request);
     else
-        *st = tt_op_again(&p->kept, src, dst, call ? call->tag : 0, timeout_of(comm, call));
+        *st = tt_op_again(comm->context, &p->kept, src, dst, call ? call->tag : 0,
+                          timeout_of(comm, call));
     return true;
 }
 
@@ -422,16 +424,16 @@ static tutti_status submit_kept(struct tt_call_check *t, struct tt_plan *plan,
     const bool fits = shape_fits(&plan->shape, c->kind, t->conf.src, t->conf.dst, count,
                                  t->conf.dtype, t->op, (int)c->root);
 
-    if (fits && plan->kept)
-        return request ? start_again(plan, t->conf.src, t->conf.dst, t->conf.timeout_ms, request)
-                       : tt_op_again(&plan->kept, t->conf.src, t->conf.dst, t->conf.tag,
-                                     t->conf.timeout_ms);
+    if (fits && tt_op_is_kept(&plan->kept))
+        return request ? start_again(t->comm, plan, t->conf.src, t->conf.dst, t->conf.timeout_ms,
+                                     request)
+                       : tt_op_again(t->comm->context, &plan->kept, t->conf.src, t->conf.dst,
+                                     t->conf.tag, t->conf.timeout_ms);
     if (fits) {
         insert_plan(recent_plans(t->comm, c->kind, count, (int)c->root), plan);
         t->conf.kept = &plan->kept;
     } else {
-        tt_op_drop(plan->kept);
-        plan->kept = NULL;
+        tt_op_drop(t->comm->context, &plan->kept);
         plan->shape = shape_of(&t->conf, t->op);
     }
     return request ? start(t, request) : tt_op_blocking(t->comm->context, &t->conf);
@@ -504,11 +506,10 @@ void tt_call_check_keep(struct tt_op_conf *conf, struct tt_plan *plan, tutti_com
 
     if (p2p_fits(plan, conf)) {
         insert_plan(recent_plans(comm, c->kind, c->bytes / c->elem_bytes, (int)c->root), plan);
-        conf->kept = plan->kept ? NULL : &plan->kept;
+        conf->kept = tt_op_is_kept(&plan->kept) ? NULL : &plan->kept;
         return;
     }
-    tt_op_drop(plan->kept);
-    plan->kept = NULL;
+    tt_op_drop(comm->context, &plan->kept);
     plan->shape = shape_of(conf, TUTTI_SUM);
 }
 

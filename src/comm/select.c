@@ -87,7 +87,7 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
 {
     tutti_status st;
 
-    tt_op_drop(p->kept);
+    tt_op_drop(comm->context, &p->kept);
     *p = (struct tt_plan){ .next = p->next };
     if (!choose_plan(comm, c, force, p))
         return tt_algo_refuse(c, force);
@@ -132,7 +132,7 @@ void tt_plans_discard(tutti_comm *comm)
             struct tt_plan *p = comm->plans[s];
 
             comm->plans[s] = p->next;
-            tt_op_drop(p->kept);
+            tt_op_drop(comm->context, &p->kept);
             free(p);
         }
     }
@@ -146,7 +146,7 @@ uint64_t tt_plans_bytes(const tutti_comm *comm)
 
     for (uint32_t s = 0; s < TT_PLAN_SETS; s++)
         for (const struct tt_plan *p = comm->plans[s]; p; p = p->next)
-            bytes += sizeof *p + tt_op_bytes(p->kept);
+            bytes += sizeof *p + tt_op_kept_bytes(comm->context, &p->kept);
     return bytes;
 }
 

@@ -150,7 +150,7 @@ static void keep(struct tt_op *op, struct tt_op **kept)
     op->kept = true;
     tt_op_stores_settle(op);
     copy = op->p2p ? NULL : compact_op(op);
-    *kept = copy ? copy : op;
+    __atomic_store_n(kept, copy ? copy : op, __ATOMIC_RELAXED);
     if (copy)
         drop_kept(op);
 }
@@ -310,15 +310,15 @@ bool tt_op_begin_again(struct tt_op *op, const void *src, void *dst, uint32_t ta
     return true;
 }
 
-tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag,
-                         int64_t timeout_ms)
+tutti_status tt_op_again(struct tt_context *c, struct tt_op **kept, const void *src, void *dst,
+                         uint32_t tag, int64_t timeout_ms)
 {
-    struct tt_op *op = *kept;
-    struct tt_context *c = op->context;
     struct tt_op_conf conf;
+    struct tt_op *op;
     bool done;
 
     tt_progress_lock(c->engine);
+    op = *kept;
     if (tt_op_begin_again(op, src, dst, tag, timeout_ms, TT_LOAN_NONE, &done)) {
         if (!done)
             return op_finish(op, kept);
@@ -330,15 +330,15 @@ tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32
     return tt_op_blocking(c, &conf);
 }
 
-tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms,
-                               struct tt_op **out)
+tutti_status tt_op_start_again(struct tt_context *c, struct tt_op **kept, const void *src,
+                               void *dst, int64_t timeout_ms, struct tt_op **out)
 {
-    struct tt_op *op = *kept;
-    struct tt_context *c = op->context;
     struct tt_op_conf conf;
+    struct tt_op *op;
     bool done;
 
     tt_progress_lock(c->engine);
+    op = *kept;
     if (tt_op_begin_again(op, src, dst, 0, timeout_ms, TT_LOAN_OUT, &done)) {
         *out = op;
         tt_progress_unlock(c->engine);
@@ -349,19 +349,17 @@ tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, 
     return tt_op_start(c, &conf, out);
 }
 
-void tt_op_drop(struct tt_op *op)
+void tt_op_drop(struct tt_context *c, struct tt_op **kept)
 {
-    struct tt_engine *e;
-
-    if (!op)
+    if (!tt_op_is_kept(kept))
         return;
-    e = op->context->engine;
-    tt_progress_lock(e);
-    if (op->loan == TT_LOAN_OUT)
-        op->loan = TT_LOAN_NONE;
+    tt_progress_lock(c->engine);
+    if ((*kept)->loan == TT_LOAN_OUT)
+        (*kept)->loan = TT_LOAN_NONE;
     else
-        drop_kept(op);
-    tt_progress_unlock(e);
+        drop_kept(*kept);
+    *kept = NULL;
+    tt_progress_unlock(c->engine);
 }
 
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out)

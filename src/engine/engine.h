@@ -339,16 +339,23 @@ struct tt_op_conf {
 tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf);
 /* Like tt_op_blocking, for a call of the same shape as the kept operation, on its context.
  * Nothing is rebuilt. The parameters may differ from the kept call. */
-tutti_status tt_op_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag,
-                         int64_t timeout_ms);
+tutti_status tt_op_again(struct tt_context *c, struct tt_op **kept, const void *src, void *dst,
+                         uint32_t tag, int64_t timeout_ms);
 /* Like tt_op_again, but does not block: *out as in tt_op_start. If a request is using the kept
  * operation, a new one is created. */
-tutti_status tt_op_start_again(struct tt_op **kept, const void *src, void *dst, int64_t timeout_ms,
-                               struct tt_op **out);
-/* Returns the bytes allocated by a kept operation. op may be NULL. */
-uint64_t tt_op_bytes(const struct tt_op *op);
-/* Frees a kept operation; a request that is using it keeps it until it is freed. op may be NULL. */
-void tt_op_drop(struct tt_op *op);
+tutti_status tt_op_start_again(struct tt_context *c, struct tt_op **kept, const void *src,
+                               void *dst, int64_t timeout_ms, struct tt_op **out);
+/* Returns the bytes allocated by the kept operation, if there is one. */
+uint64_t tt_op_kept_bytes(struct tt_context *c, struct tt_op *const *kept);
+/* Frees the kept operation, if there is one; a request that is using it keeps it until it is freed.
+ * *kept becomes NULL. */
+void tt_op_drop(struct tt_context *c, struct tt_op **kept);
+/* Returns whether an operation is kept. Without the progress lock, *kept must not be read in
+ * another way: another thread may complete a request, and replace its operation by a copy. */
+static inline bool tt_op_is_kept(struct tt_op *const *kept)
+{
+    return __atomic_load_n(kept, __ATOMIC_RELAXED) != NULL;
+}
 /* Starts an operation. On success the caller owns *out until tt_op_free. Also returns the error
  * of a failed context. */
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);

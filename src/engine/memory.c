@@ -1,17 +1,27 @@
-/* Memory use of the engine by purpose. The caller holds the progress lock. */
+/* Memory use of the engine by purpose. */
 #include "base/memory.h"
 
 #include "engine/progress_lock.h"
 #include "engine/state.h"
 
-uint64_t tt_op_bytes(const struct tt_op *op)
+static uint64_t op_bytes(const struct tt_op *op)
 {
-    if (!op)
-        return 0;
     return (op->compact ? offsetof(struct tt_op, exec) + tt_exec_straight_bytes(&op->exec)
                         : sizeof *op) +
            op->peers_cap * (sizeof *op->flow + sizeof *op->exec_peers) + op->work_cap +
            op->backup_cap + 4 * op->arrays_cap * sizeof *op->arrays + op->stage_bytes;
+}
+
+uint64_t tt_op_kept_bytes(struct tt_context *c, struct tt_op *const *kept)
+{
+    uint64_t bytes;
+
+    if (!tt_op_is_kept(kept))
+        return 0;
+    tt_progress_lock(c->engine);
+    bytes = op_bytes(*kept);
+    tt_progress_unlock(c->engine);
+    return bytes;
 }
 
 /* Returns the memory of free operations; those in progress are not counted. */
@@ -20,7 +30,7 @@ static uint64_t free_ops_bytes(const struct tt_engine *e)
     uint64_t bytes = 0;
 
     for (const struct tt_op *op = e->free_ops; op; op = op->next)
-        bytes += tt_op_bytes(op);
+        bytes += op_bytes(op);
     return bytes;
 }
 

@@ -2,6 +2,8 @@
  * returns within its deadline: OK, INVALID with a message that names the call in progress, or, when
  * the ranks are out of step, the resulting error. */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,9 +368,73 @@ static void successive_threads_are_not_refused(void **state)
     }
 }
 
+/* ---- a thread waits for requests, and another one makes calls of their shape ---- */
+
+#define HANDED 1000
+#define SUMS 16         /* elements: short calls, whose operations are kept */
+
+struct handed {
+    struct rank *r;
+    _Atomic(tutti_request *) request;       /* taken by the waiting thread, which sets NULL */
+};
+
+static void *wait_for_handed(void *arg)
+{
+    struct handed *h = arg;
+
+    for (int i = 0; i < HANDED; i++) {
+        tutti_request *request;
+
+        while (!(request = atomic_load(&h->request)))
+            sched_yield();
+        CHECK_OK(h->r, tutti_wait(request));
+        atomic_store(&h->request, NULL);
+    }
+    return NULL;
+}
+
+static void handed_role(struct rank *r)
+{
+    static float in[SUMS], out[2][SUMS];
+    struct handed h = { .r = r };
+    tutti_request *request;
+    const tutti_call later = { .size = sizeof later, .request = &request };
+    pthread_t waiter;
+
+    job_open(r);
+    CHECK(r, pthread_create(&waiter, NULL, wait_for_handed, &h) == 0);
+    for (int i = 0; i < HANDED; i++) {
+        const size_t n = 1 + (size_t)(i % SUMS);    /* another shape than before */
+
+        in[n - 1] = (float)i;
+        CHECK_OK(r, tutti_allreduce(in, out[1], n, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
+        /* the operation of the second call of a shape is kept when its request completes */
+        CHECK_OK(r, tutti_allreduce(in, out[0], n, TUTTI_F32, TUTTI_SUM, r->comm, &later));
+        atomic_store(&h.request, request);
+        CHECK_OK(r, tutti_allreduce(in, out[1], n, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
+        while (atomic_load(&h.request))
+            sched_yield();
+        CHECK(r, out[0][n - 1] == (float)i * (float)r->nranks);
+        CHECK(r, memcmp(out[0], out[1], n * sizeof *in) == 0);
+    }
+    CHECK(r, pthread_join(waiter, NULL) == 0);
+    job_close(r);
+}
+
+static void waits_beside_calls_of_same_shape(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NWIRES; i++) {
+        const struct job job = { .wires = wires[i], .nranks = 2, .seed = SEED };
+
+        job_run(&job, handed_role);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_beside_calls_of_same_shape),
         cmocka_unit_test(refused_call_changes_nothing),
         cmocka_unit_test(threads_create_groups_in_any_order),
         cmocka_unit_test(successive_threads_are_not_refused),
