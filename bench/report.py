@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the page of docs/ for a benchmark's results: docs/performance.md and its plot from a peers
-run, docs/rails.md from rails, docs/simulation-measured.md from sim and predict,
-docs/tuning-measured.md from tuner, parts of docs/one-sided.md and its figure from putsignal and
-gemm, of docs/moe.md from moe, of docs/elastic.md from elastic, and of docs/rdma.md and
-docs/lanes.md from rdma: bench/report.py [RESULTS...] [--out FILE.md]"""
+"""Writes the page of docs/ for a benchmark's results: docs/performance-newest.md, its plot and the
+classes in docs/performance.md from a peers run, docs/rails.md from rails,
+docs/simulation-measured.md from sim and predict, docs/tuning-measured.md from tuner, parts of
+docs/one-sided.md and its figure from putsignal and gemm, of docs/moe.md from moe, of docs/elastic.md
+from elastic, and of docs/rdma.md and docs/lanes.md from rdma: bench/report.py [RESULTS...] [--out
+FILE.md]"""
 
 import argparse
 import subprocess
@@ -85,8 +86,8 @@ def write_peers(data, out):
         drawing = out.with_suffix(".svg")
         drawing.write_text(plot.svg(data["rows"], plot.subtitle_of(data)))
     out.write_text(markdown(data, drawing and drawing.name))
-    if out == HERE.parent / "docs" / "performance.md":
-        # the README's figure
+    if out.parent == HERE.parent / "docs":
+        # the README's figure and the classes in docs/performance.md
         subprocess.run([HERE.parent / "scripts" / "draw-speed.py"], check=True)
 
 
@@ -118,7 +119,7 @@ def write(data, out):
                                               {page: page.read_text() for page in pages}).items():
             page.write_text(text)
     elif data["benchmark"] == "peers":
-        write_peers(data, out or docs / "performance.md")
+        write_peers(data, out or docs / "performance-newest.md")
     else:
         raise say.Problem(f"these are results of the benchmark {data['benchmark']}, which has "
                           f"no page")
@@ -128,8 +129,8 @@ def main(argv):
     parser = argparse.ArgumentParser(prog="bench/report.py", description=__doc__)
     parser.add_argument("results", nargs="*", type=Path,
                         default=[HERE.parent / "build" / "bench" / "peers.json"])
-    parser.add_argument("--out", type=Path, help="default docs/performance.md, docs/rails.md, "
-                                                 "docs/simulation-measured.md, "
+    parser.add_argument("--out", type=Path, help="default docs/performance-newest.md, "
+                                                 "docs/rails.md, docs/simulation-measured.md, "
                                                  "docs/tuning-measured.md, docs/one-sided.md, "
                                                  "docs/moe.md, docs/elastic.md, or docs/rdma.md "
                                                  "and docs/lanes.md")

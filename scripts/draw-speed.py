@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draws docs/speed.svg, the README's figure, from the tables of docs/performance.md.
+"""Draws docs/speed.svg, the README's figure, and fills the table of classes in docs/performance.md,
+both from the tables of rows in docs/performance-*.md.
 
 usage: scripts/draw-speed.py [--check]
 
---check draws nothing: it exits with status 1 if docs/speed.svg is out of date."""
+--check changes nothing: it exits with status 1 if one of the two is out of date."""
 
 import math
 import re
@@ -12,8 +13,18 @@ from html import escape
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "docs" / "performance.md"
-TARGET = ROOT / "docs" / "speed.svg"
+DOCS = ROOT / "docs"
+SOURCE = DOCS / "performance-debian.md"
+TARGET = DOCS / "speed.svg"
+PAGE = DOCS / "performance.md"
+# file: column of the table of classes
+RUNS = {"performance-newest.md": "latest MPIs, EPYC 9005",
+        "performance-debian.md": "MPIs of Debian, EPYC 7001",
+        "performance-amd.md": "MPIs of Debian, EPYC",
+        "performance-intel.md": "MPIs of Debian, Xeon"}
+CLASSES = (("up to 1 KiB", 0, 2 ** 10), ("4 KiB to 8 MiB", 2 ** 10 + 1, 2 ** 23),
+           ("from 16 MiB", 2 ** 23 + 1, math.inf))
+BEGIN, END = "<!-- classes: scripts/draw-speed.py -->\n\n", "\n<!-- end of classes -->"
 
 COLOURS = {"allreduce": "#0072b2", "reduce_scatter": "#d55e00", "allgather": "#009e73",
            "broadcast": "#cc79a7", "alltoall": "#e69f00"}
@@ -27,6 +38,9 @@ WIDTH, HEIGHT = 760, 330
 PANEL_WIDTH, TOP, BOTTOM = 370, 70, 262
 LEFT, RIGHT = 40, 14
 ROW = re.compile(r"\| (\w+) (shm|tcp) ([\d.]+) (B|KiB|MiB), 2 ranks +\| [^|]+\| ([\d.]+) x +\|")
+# a row against other libraries: wire, size, ranks, ratio
+PEERS_ROW = re.compile(r"\| \w+ (shm|tcp) ([\d.]+) (B|KiB|MiB), (\d) ranks[^|]*"
+                       r"\| [^|]*(?:MPI|Gloo)[^|]*\| ([\d.]+) x +\|")
 
 
 def points_of(page):
@@ -110,18 +124,53 @@ def drawing(page):
         *body, *legend(), "</svg>"]) + "\n"
 
 
+def ratios_of(page):
+    """Returns {(wire, ranks, number of the class): ratios}."""
+    out = {}
+    for wire, number, unit, ranks, ratio in PEERS_ROW.findall(page):
+        nbytes = float(number) * UNITS[unit]
+        size = next(i for i, (_, low, high) in enumerate(CLASSES) if low <= nbytes <= high)
+        out.setdefault((wire, ranks, size), []).append(float(ratio))
+    return out
+
+
+def cell(ratios):
+    if not ratios:
+        return ""
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return f"{mean:.2f} ({min(ratios):.2f}, {len(ratios)})"
+
+
+def classes_table():
+    runs = [ratios_of((DOCS / name).read_text()) for name in RUNS]
+    names = {"shm": "shared memory", "tcp": "TCP over loopback"}
+    lines = [["class", *RUNS.values()], ["---"] * (1 + len(RUNS))]
+    for key in sorted(set().union(*runs), key=lambda k: (k[0], k[1], k[2])):
+        wire, ranks, size = key
+        lines.append([f"{names[wire]}, {ranks} ranks, {CLASSES[size][0]}",
+                      *(cell(run.get(key)) for run in runs)])
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def filled(page):
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + classes_table() + END + rest.split(END)[1]
+
+
 def main(argv):
-    wanted = drawing(SOURCE.read_text())
-    if argv == ["--check"]:
-        if not TARGET.exists() or TARGET.read_text() != wanted:
-            print("docs/speed.svg: out of date with docs/performance.md (run scripts/draw-speed.py)", file=sys.stderr)
-            return 1
-        return 0
-    if argv:
+    if argv not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    TARGET.write_text(wanted)
-    return 0
+    wanted = {TARGET: drawing(SOURCE.read_text()), PAGE: filled(PAGE.read_text())}
+    status = 0
+    for path, content in wanted.items():
+        if not argv:
+            path.write_text(content)
+        elif not path.exists() or path.read_text() != content:
+            print(f"docs/{path.name}: out of date with docs/performance-*.md "
+                  "(run scripts/draw-speed.py)", file=sys.stderr)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

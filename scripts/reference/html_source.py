@@ -75,6 +75,7 @@ CHAPTERS = (
         "Speed",
         (
             "docs/performance",
+            "docs/performance-debian",
             "docs/performance-amd",
             "docs/performance-intel",
             "docs/performance-newest",
