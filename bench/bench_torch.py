@@ -71,7 +71,9 @@ def sets():
               "geometric mean", 3)
 
 
-LAYER = "the torch layer of all_reduce 8 B, 2 ranks: beyond fake and the C call"
+# with one rank, no rank waits for another one, whose calls of Python take a varying time
+LAYER = {n: f"the torch layer of all_reduce 8 B, {n} rank{'s'[:n > 1]}: beyond fake and the C call"
+         for n in (1, 2)}
 TRAIN = {(kind, n): f"{kind.upper()} step, {n} ranks: time exposed to communication"
          for kind in ("ddp", "fsdp2") for n in (2, 4)}
 TRAIN_REACH = {"ddp": 3, "fsdp2": 2}
@@ -104,7 +106,7 @@ def names(options):
         yield from ((call.what, call.reach) for call in some.calls)
         if some.mean:
             yield some.mean, some.reach
-    yield LAYER, 2
+    yield from ((what, 2) for what in LAYER.values())
     yield from ((what, TRAIN_REACH[kind]) for (kind, _), what in TRAIN.items())
     yield from ((WAN["step"], 3), (WAN["loss"], 1), (NEW_GROUPS["time"], 5),
                 (NEW_GROUPS["memory"], 10))
@@ -200,10 +202,10 @@ def calls(options, some):
                "better": "higher", "against": "Gloo", "samples": {}}
 
 
-def c_call_us(options, nbytes=8, environment=None):
+def c_call_us(options, nbytes=8, environment=None, nranks=2):
     """The C call, in place, as the torch layer makes it."""
-    argv = [str(build.tutti(options.tutti)), "perf", "allreduce", "-n", "2", "--json", "--in-place",
-            "--min", str(nbytes), "--max", str(nbytes)]
+    argv = [str(build.tutti(options.tutti)), "perf", "allreduce", "-n", str(nranks), "--json",
+            "--in-place", "--min", str(nbytes), "--max", str(nbytes)]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=60, check=False, env={**os.environ, **(environment or {})})
     if done.returncode:
@@ -212,23 +214,21 @@ def c_call_us(options, nbytes=8, environment=None):
                 if "coll" in row)
 
 
-def layer(options):
-    if not wanted(options, LAYER):
-        return
-    call = Call("all_reduce", 8, 2, "any", None)
+def layer(options, nranks):
+    call = Call("all_reduce", 8, nranks, "any", None)
     quiet = {"TORCH_FR_BUFFER_SIZE": "0"}       # fake has no flight recorder either
-    with Group(options.python, "fake", 2) as fake, Group(options.python, "tutti", 2,
-                                                         quiet) as tutti:
+    with Group(options.python, "fake", nranks) as fake, Group(options.python, "tutti", nranks,
+                                                              quiet) as tutti:
         turns = {"tutti us": [], "fake us": [], "C us": []}
         for number in range(options.rounds):
             for group in turned([fake, tutti], number):
                 turns[f"{group.name} us"].append(call_turn(group, call, ITERS_MAX))
-            turns["C us"].append(c_call_us(options))
+            turns["C us"].append(c_call_us(options, nranks=nranks))
     beyond = [t - f - c for t, f, c in zip(*turns.values())]
-    yield {"what": LAYER, "value": round(statistics.median(beyond), 3), "reach": 2, "unit": "us",
-           "better": "lower", "against": "fake and the C call",
-           "spread": [round(min(beyond), 3), round(max(beyond), 3)], "rounds": len(beyond),
-           "samples": turns}
+    return {"what": LAYER[nranks], "value": round(statistics.median(beyond), 3), "reach": 2,
+            "unit": "us", "better": "lower", "against": "fake and the C call",
+            "spread": [round(min(beyond), 3), round(max(beyond), 3)], "rounds": len(beyond),
+            "samples": turns}
 
 
 def call_bound(options, gloo, fake, nbytes, wire):
@@ -363,7 +363,7 @@ def run(options):
         return
     for some in sets():
         yield from calls(options, some)
-    yield from layer(options)
+    yield from (layer(options, n) for n, what in LAYER.items() if wanted(options, what))
     yield from training(options)
     yield from wan(options)
     yield from new_groups(options)
