@@ -25,8 +25,17 @@ bool tt_dqplb_lanes_has_room(const struct tt_dqplb_lanes *l, uint32_t lane, uint
 /* Returns whether lane a is preferred to b, which precedes it in round-robin order. */
 static bool is_better(const struct tt_dqplb_lanes *l, uint32_t a, uint32_t b)
 {
-    return l->choice == TT_DQPLB_EMPTIEST && l->lane[a].bytes < l->lane[b].bytes &&
+    return l->choice != TT_DQPLB_IN_TURN && l->lane[a].bytes < l->lane[b].bytes &&
            !TT_PLANTED(TT_DQPLB_BUG_NOT_EMPTIEST);
+}
+
+/* Returns the first lane before `end` with fewer than fill_bytes, or TT_DQPLB_NO_LANE. */
+static uint32_t first_unfilled(const struct tt_dqplb_lanes *l, uint64_t bytes, uint32_t end)
+{
+    for (uint32_t lane = l->keeps_first; lane < end; lane++)
+        if (l->lane[lane].bytes < l->fill_bytes && tt_dqplb_lanes_has_room(l, lane, bytes))
+            return lane;
+    return TT_DQPLB_NO_LANE;
 }
 
 /* Returns the end of the first `most` usable lanes. Lanes that are down are skipped, so the limit
@@ -46,6 +55,10 @@ uint32_t tt_dqplb_lanes_choose(struct tt_dqplb_lanes *l, uint64_t bytes, uint32_
     uint8_t *turn = &l->turn[end - 1];
     uint32_t best = TT_DQPLB_NO_LANE, lane = *turn;
 
+    if (l->choice == TT_DQPLB_FILL)
+        best = first_unfilled(l, bytes, end);
+    if (best != TT_DQPLB_NO_LANE)
+        return best;
     for (uint32_t i = 0; i < end; i++, lane = lane + 1 < end ? lane + 1 : 0) {
         if ((lane == 0 && l->keeps_first) ||
             (best != TT_DQPLB_NO_LANE && !is_better(l, lane, best)) ||

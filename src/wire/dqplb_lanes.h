@@ -17,8 +17,10 @@
 enum tt_dqplb_choice {
     TT_DQPLB_IN_TURN,           /* round-robin, skipping full lanes: for tight limits and equal
                                    segment sizes */
-    TT_DQPLB_EMPTIEST           /* the lane with the fewest bytes, round-robin among equal ones:
+    TT_DQPLB_EMPTIEST,          /* the lane with the fewest bytes, round-robin among equal ones:
                                    for wide limits and different sizes */
+    TT_DQPLB_FILL               /* the first lane with fewer than fill_bytes; if there is none, the
+                                   emptiest: for lanes whose rate grows with use */
 };
 
 struct tt_dqplb_lane {
@@ -27,13 +29,14 @@ struct tt_dqplb_lane {
     bool down;
 };
 
-/* The transport may change bytes_max, choice and keeps_first at any time. bytes_max applies from
- * the next segment on. */
+/* The transport may change bytes_max, fill_bytes, choice and keeps_first at any time. bytes_max
+ * applies from the next segment on. */
 struct tt_dqplb_lanes {
     struct tt_dqplb_lane lane[TT_DQPLB_LANES_MAX];
     uint32_t n;
     uint32_t outstanding_max;   /* per lane */
     uint64_t bytes_max;         /* per lane */
+    uint64_t fill_bytes;        /* of TT_DQPLB_FILL */
     uint8_t turn[TT_DQPLB_LANES_MAX];   /* next lane in round-robin order, indexed by `most` - 1:
                                            a limited message does not affect the order of others */
     enum tt_dqplb_choice choice;

@@ -410,6 +410,27 @@ class Collectives(WanTest):
         away_ms = [float(ms) for ms in re.findall(r"rank \d has a round-trip time of ([0-9.]+) ms",
                                                   done.stderr)]
         self.assertTrue(away_ms and min(away_ms) >= 100, done.stderr)
+        self.assertIn(" of 16 lanes to rank ", done.stderr)
+
+    def lanes(self, delay_ms, size, **more):
+        """Runs calls of this size one by one between two hosts. Returns the numbers of lanes that
+        the ranks requested."""
+        net = self.net(matrix(2, delay_ms=delay_ms))
+        env = [word for name, value in more.items() for word in ("--env", f"{name}={value}")]
+        done = self.run_tutti("-n", 2, "-o", "plain", "--hosts", ",".join(net.names), "--rsh",
+                              net.on, "--timeout", 300, "--env", "TUTTI_LOG=info", *env,
+                              TUTTI, "perf", "allreduce", "--json", "--check",
+                              "--min", size, "--max", size, "--iters", 4, "--warmup", 0,
+                              inside=net.inside(0), timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        rows = [json.loads(line) for line in done.stdout.splitlines() if '"coll"' in line]
+        self.assertEqual({row["wrong"] for row in rows if "wrong" in row}, {0})
+        return [int(n) for n in re.findall(r"tcp: (\d+) of \d+ lanes to rank", done.stderr)]
+
+    def test_lanes_follow_the_distance_and_the_data(self):
+        self.assertGreater(max(self.lanes(20, "16M")), 2)
+        self.assertEqual(self.lanes(20, "64K"), [])             # too short
+        self.assertEqual(self.lanes(20, "16M", TUTTI_LANES=2), [])
 
     def test_all_reduce_in_europe_is_correct(self):
         net = self.net(wan.deployment("europe-6"))

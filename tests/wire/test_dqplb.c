@@ -284,6 +284,33 @@ static void emptiest_lane_is_next_if_requested(void **state)
     assert_int_equal(tt_dqplb_lanes_choose(&l, 1000, 0), 1);   /* more than the limit, but alone */
 }
 
+static void lanes_fill_in_order_if_requested(void **state)
+{
+    struct tt_dqplb_lanes l;
+
+    (void)state;
+    tt_dqplb_lanes_init(&l, 4, 4);
+    l.choice = TT_DQPLB_FILL;
+    l.fill_bytes = 100;
+    for (uint32_t i = 0; i < 8; i++) {      /* a lane takes more until it has 100 bytes */
+        assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), i / 2);
+        tt_dqplb_lanes_give(&l, i / 2, 1, 60);
+    }
+    assert_true(tt_dqplb_lanes_done(&l, 2, 0, 10));
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 2);      /* all are full: the emptiest */
+    assert_true(tt_dqplb_lanes_done(&l, 1, 1, 60));
+    assert_true(tt_dqplb_lanes_done(&l, 0, 1, 60));
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 0);      /* the first of two */
+    l.keeps_first = true;
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 1);
+    tt_dqplb_lanes_down(&l, 1);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 2);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 1), 2);      /* the first that is up */
+    tt_dqplb_lanes_give(&l, 2, 2, 0);       /* the maximum number of segments */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 3);
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 1), TT_DQPLB_NO_LANE);
+}
+
 static void limits_grow_with_distance_and_link(void **state)
 {
     struct tt_dqplb_limits before = { 0 };
@@ -455,6 +482,7 @@ int main(void)
         cmocka_unit_test(lane_limits_do_not_affect_others),
         cmocka_unit_test(message_waits_for_its_reserved_lane),
         cmocka_unit_test(emptiest_lane_is_next_if_requested),
+        cmocka_unit_test(lanes_fill_in_order_if_requested),
         cmocka_unit_test(limits_grow_with_distance_and_link),
         cmocka_unit_test(limits_leave_space_for_slow_lane),
         cmocka_unit_test(bytes_or_segments_fill_a_lane),

@@ -151,6 +151,8 @@ static const struct {
     { "number used twice", { .kind = TT_FRAME_PUT, .word = FIRST }, 2 },
     { "acknowledges the future", { .kind = TT_FRAME_ACK, .word = 1 }, 1 },
     { "answers no get", { .kind = TT_FRAME_GOT, .bytes = 64, .token = 3 }, 1 },
+    { "lanes of a link that has one", { .kind = TT_FRAME_LANES, .token = 2 }, 1 },
+    { "lanes beyond all", { .kind = TT_FRAME_LANES, .token = TT_TCP_LANES_MAX + 1 }, 1 },
     { "answers no atomic", { .kind = TT_FRAME_OLD, .bytes = 64, .token = 0 }, 1 },
     { "get beyond", { .kind = TT_FRAME_GET, .offset = 1, .bytes = NODE_LINK_BYTES }, 1 },
     { "get held over one lane",
@@ -672,6 +674,145 @@ static void puts_respect_their_lane_limit(void **state)
 
     s.lanes = 3;
     nodes_run(&s, 2, few_role);
+}
+
+/* ---- lanes on demand ---- */
+
+enum { DEMAND_PUT = 128 << 10, DEMAND_SHORT = 100, DEMAND_PUTS = 400 };
+
+/* Of this seed, the even ones are sent by the initiator of the link, others by its other end. */
+static bool demand_sends(const struct node *n)
+{
+    return n->rank == (uint32_t)(n->setting->seed % 2);
+}
+
+static uint32_t lanes_up(const struct tt_tcp_link *link)
+{
+    uint32_t up = 0;
+
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        up += link->lanes[i].fd >= 0;
+    return up;
+}
+
+/* Opens and connects. A peer at any distance is far. */
+static struct tt_tcp_link *demand_open(struct node *n)
+{
+    struct tt_tcp_link *link;
+
+    node_open(n);
+    tt_tcp_of(n->w)->far_ns = 0;
+    node_barrier_idle(n);       /* the other does not connect before */
+    node_connect_all(n);
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
+    CHECK(n, link->nlanes == TT_TCP_LANES_MAX && link->on_demand && lanes_up(link) == 1);
+    CHECK(n, link->initiator == (n->rank == 0));
+    CHECK(n, !(n->w->caps & TT_WIRE_CAP_ORDERED));
+    return link;
+}
+
+/* Posts the put of a block to its place, then a signal that waits for it. */
+static void demand_post(struct node *n, const struct tt_rkey *theirs, uint8_t *from, uint64_t i)
+{
+    struct tt_desc d = node_put(theirs, i * DEMAND_PUT, from + i * DEMAND_PUT,
+                                i % 8 == 7 ? DEMAND_SHORT : DEMAND_PUT);
+
+    d.cookie = i;
+    node_post(n, &d);
+    node_fence(n, !n->rank);
+    node_post_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
+}
+
+static void demand_receive(struct node *n, struct tt_tcp_link *link, const uint8_t *mem)
+{
+    UNTIL(n, n->board->flag[0]);            /* reads while the other only sends short ones */
+    CHECK(n, lanes_up(link) == 1);
+    node_barrier_idle(n);
+    UNTIL(n, n->board->flag[1]);            /* does not read before; now lanes open */
+    for (uint64_t i = 0; i < DEMAND_PUTS; i++) {
+        const uint64_t bytes = i % 8 == 7 ? DEMAND_SHORT : DEMAND_PUT;
+
+        UNTIL(n, node_word(n, !n->rank, 0) > i);
+        CHECK(n, pattern_differs(mem + i * DEMAND_PUT, bytes, i) == bytes);
+    }
+}
+
+static void demand_send(struct node *n, struct tt_tcp_link *link, const struct tt_rkey *theirs)
+{
+    uint8_t *from = node_memory(n, (uint64_t)DEMAND_PUTS * DEMAND_PUT);
+    struct tt_region *source;
+
+    CHECK(n, n->ops->reg(n->w, from, (uint64_t)DEMAND_PUTS * DEMAND_PUT, &source) == TUTTI_OK);
+    for (uint64_t i = 0; i < DEMAND_PUTS; i++)
+        pattern_fill(from + i * DEMAND_PUT, DEMAND_PUT, i);
+    for (int i = 0; i < 1000; i++)
+        node_post_signal(n, !n->rank, 1, TT_SIGNAL_ADD, 1);
+    CHECK(n, lanes_up(link) == 1 && link->wanted <= 1);
+    n->board->flag[0] = 1;
+    node_barrier_idle(n);
+    for (uint64_t i = 0; i < DEMAND_PUTS; i++) {
+        demand_post(n, theirs, from, i);
+        if (link->wanted > 8 && !n->board->flag[1])
+            n->board->flag[1] = 1;
+    }
+    UNTIL(n, lanes_up(link) > 8);
+    CHECK(n, link->load.keeps_first);
+    for (uint64_t i = 0; i < DEMAND_PUTS; i++)
+        UNTIL(n, n->local[i] == 1);
+}
+
+/* One end sends more than the kernels take while the other does not read. */
+static void demand_role(struct node *n)
+{
+    struct tt_tcp_link *link = demand_open(n);
+    struct tt_region *mine;
+    struct tt_rkey theirs;
+
+    CHECK(n, n->ops->reg(n->w, NULL, (uint64_t)DEMAND_PUTS * DEMAND_PUT, &mine) == TUTTI_OK);
+    node_share(n, 0, mine);
+    node_barrier(n);
+    theirs = node_import(n, !n->rank, 0);
+    if (demand_sends(n))
+        demand_send(n, link, &theirs);
+    else
+        demand_receive(n, link, mine->mem);
+    node_barrier(n);
+    CHECK(n, n->losses[!n->rank] == 0);
+    node_barrier(n);
+    if (demand_sends(n))        /* a lane that fails ends the link at both ends */
+        shutdown(link->lanes[3].fd, SHUT_RDWR);
+    UNTIL(n, n->losses[!n->rank] == 1);
+    node_barrier(n);
+}
+
+static void far_link_opens_lanes_for_its_data(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    s.lanes = 0;
+    for (s.seed = 0; s.seed < 4; s.seed++) {
+        s.secure = s.seed >= 2;
+        nodes_run(&s, 2, demand_role);
+    }
+}
+
+static void near_role(struct node *n)
+{
+    const struct tt_tcp_link *link;
+
+    node_open(n);
+    node_connect_all(n);
+    link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
+    CHECK(n, link->nlanes == 1 && !link->on_demand && n->w->caps & TT_WIRE_CAP_ORDERED);
+    node_barrier(n);
+}
+
+static void near_link_has_one_lane(void **state)
+{
+    struct setting s = *(const struct setting *)*state;
+
+    s.lanes = 0;
+    nodes_run(&s, 2, near_role);
 }
 
 /* ---- several lanes, one of which is blocked ---- */
@@ -1243,6 +1384,8 @@ int main(void)
         cmocka_unit_test_prestate(wire_closes_with_pending_acknowledgements, &one),
         cmocka_unit_test_prestate(split_puts_arrive_complete, &one),
         cmocka_unit_test_prestate(puts_respect_their_lane_limit, &one),
+        cmocka_unit_test_prestate(far_link_opens_lanes_for_its_data, &one),
+        cmocka_unit_test_prestate(near_link_has_one_lane, &one),
         cmocka_unit_test_prestate(blocked_lane_is_bounded_and_bypassed,
                                   &one),
         cmocka_unit_test_prestate(invalid_numbers_end_the_link, &one),

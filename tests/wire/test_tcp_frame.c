@@ -80,6 +80,18 @@ static void no_dishonest_frame_is_read(void **state)
     }
 }
 
+static void requested_lanes_are_bounded(void **state)
+{
+    uint8_t header[TT_FRAME_BYTES];
+    struct tt_frame read;
+
+    (void)state;
+    for (uint32_t lanes = 0; lanes < 2 * TT_DQPLB_LANES_MAX; lanes++) {
+        tt_frame_write(&(struct tt_frame){ .kind = TT_FRAME_LANES, .token = lanes }, header);
+        assert_int_equal(tt_frame_read(&read, header), lanes >= 2 && lanes <= TT_DQPLB_LANES_MAX);
+    }
+}
+
 static void only_the_secret_opens(void **state)
 {
     const struct tt_hello hello = { .kind = TT_HELLO,
@@ -188,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frame_is_read_as_written),
         cmocka_unit_test(no_dishonest_frame_is_read),
+        cmocka_unit_test(requested_lanes_are_bounded),
         cmocka_unit_test(only_the_secret_opens),
         cmocka_unit_test(a_full_address_fits_a_blob),
         cmocka_unit_test(address_with_missing_endpoints_is_refused),

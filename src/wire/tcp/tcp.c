@@ -23,6 +23,7 @@
 #define POLLS_WATCHED 64    /* polls in a row without arm, after which epoll is skipped */
 #define LOOK_EVERY 32       /* polls between checks of epoll in that state */
 #define EVENTS_MAX 64
+#define FAR_NS (5 * TT_MS)  /* more than any round trip within a site, or delay of a busy host */
 
 /* ---- memory ---- */
 
@@ -139,6 +140,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     t->lanes_free = t->conf.lanes == 0;
     if (t->lanes_free)
         t->conf.lanes = 1;      /* raised once the layout is known */
+    t->far_ns = FAR_NS;
     if (t->conf.lanes > TT_TCP_LANES_MAX)
         t->conf.lanes = TT_TCP_LANES_MAX;
     if (conf->outside)
@@ -318,6 +320,8 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
     }
     if (t->nfar_blocked)
         tt_tcp_pacing_try(t, tt_now_ns());
+    if (t->lanes_wanted)
+        tt_tcp_request_lanes(t);
     if (t->dirty)
         tt_tcp_flush(t, false);
     return tcp_report(t, done, max);
@@ -352,7 +356,7 @@ static int tcp_arm(struct tt_wire *w)
 
     take_peeked(t);
     tt_tcp_lanes_watch(t, true);
-    if (t->done_head != t->done_tail || t->news.first || t->nmore || t->dirty)
+    if (t->done_head != t->done_tail || t->news.first || t->nmore || t->dirty || t->lanes_wanted)
         return -1;
     t->armed = true;
     deadline_ns = tcp_deadline(t);

@@ -4,6 +4,7 @@
  *  tcp_handshake.c   the listener, and connections until they are lanes
  *  tcp_rail.c    selection of the NIC of a lane
  *  tcp_offer.c   the number of lanes of a link
+ *  tcp_demand.c  lanes to far peers, by the data in flight
  *  tcp_link.c    links and lanes: set-up and teardown
  *  tcp_send.c    descriptors to frames
  *  tcp_write.c   frames to the kernel; quotas of writes, and segment lengths
@@ -191,7 +192,13 @@ struct tt_tcp_link {
     void *mine;                 /* link region, conf.link_bytes */
     uint64_t theirs_bytes;
     struct tt_tcp_lane *lanes;  /* [nlanes] */
-    uint32_t nlanes;            /* agreed number; 0 before the link is up */
+    uint32_t nlanes;            /* agreed maximum; 0 before the link is up */
+    bool initiator;             /* this end opens the lanes */
+    bool on_demand;             /* not all lanes are opened at once (tcp_demand.c) */
+    uint32_t requested;         /* lanes before this number exist or are being opened, or the
+                                   initiator was asked to; others do not exist */
+    uint32_t wanted;            /* number of lanes that the data needs; more than requested: poll
+                                   requests them */
     uint32_t beside;            /* a lane over the same rail as the first; 0: none */
 
     /* ---- send side ---- */
@@ -264,6 +271,10 @@ struct tt_tcp {
                                            all of them */
     uint8_t rail;                       /* our rail, or TT_TCP_NO_RAIL */
     bool lanes_free;                    /* the user did not set the number of lanes */
+    uint64_t far_ns;                    /* round trip from which a link gets more lanes than
+                                           conf.lanes on demand, if lanes_free; 0: any, also on
+                                           this machine */
+    bool lanes_wanted;                  /* a link may have wanted > requested */
     struct tt_ifaddr ifaddrs[64];
     size_t nifaddrs;
 
@@ -348,7 +359,7 @@ struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
 /* Allocates what a connected link needs. Returns false if out of memory; the caller must lose the
  * link. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
-/* Makes the connection a lane, which then owns it. On false nothing has changed. */
+/* Makes the connection a lane, which then owns it. False: out of memory. */
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream);
 void tt_tcp_link_up(struct tt_tcp_link *link);
 /* A lane has ended after the peer's BYE. The link ends, with status OK, with its last lane. */
@@ -385,18 +396,26 @@ int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_
 bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
 
 /* ---- tcp_offer.c ---- */
-/* Returns how many lanes we offer a peer: fewer than conf.lanes if few descriptors are free.
- * Constant for a link. */
-uint32_t tt_tcp_offer(struct tt_tcp_link *link);
+/* Returns how many lanes we offer a peer, to which fd is the first connection: fewer than it should
+ * have if few descriptors are free. Constant for a link. */
+uint32_t tt_tcp_offer(struct tt_tcp_link *link, int fd);
 /* Sets the number of lanes of the link that do not exist yet. */
 void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes);
 /* Returns whether another lane leaves the reserve of descriptors untouched. */
 bool tt_tcp_may_have_lane(void);
 
+/* ---- tcp_demand.c ---- */
+/* Sets how lanes are selected on a link whose lanes are opened on demand. */
+void tt_tcp_fill_lanes(struct tt_tcp_link *link);
+/* Sets link->wanted by the data that its lanes have not accepted. Called if a lane is blocked. */
+void tt_tcp_want_lanes(struct tt_tcp_link *link);
+
 /* ---- tcp_handshake.c ---- */
 tutti_status tt_tcp_listen(struct tt_tcp *t);
 void tt_tcp_accept(struct tt_tcp *t);
 tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
+/* Opens the lanes that links want, or asks their initiators to. */
+void tt_tcp_request_lanes(struct tt_tcp *t);
 void tt_tcp_handshake_step(struct tt_tcp_handshake *g);       /* the connection is readable or
                                                                writable */
 /* handles deadlines, frees ended ones */
@@ -447,7 +466,11 @@ void tt_tcp_lane_takes(struct tt_tcp_lane *lane, uint64_t bytes);
 void tt_tcp_flush(struct tt_tcp *t, bool all);
 
 /* ---- tcp_pacing.c ---- */
-/* Returns the minimum round trip measured on its first lane; 0: unknown. */
+/* Returns whether both ends of a connection are on this machine. */
+bool tt_tcp_socket_is_loopback(int fd);
+/* Returns the minimum round trip measured on a connection; 0: unknown. */
+uint64_t tt_tcp_socket_round_trip_ns(int fd);
+/* The same of the first lane. */
 uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link);
 /* Determines whether the peer is far, and if so enables pacing in the kernel. Called once the lane
  * is connected. */

@@ -86,6 +86,8 @@ static bool frame_is_valid(const struct tt_frame *f)
         return false; /* the frame would wait for itself, or for messages that arrived long ago */
     if (f->signal_offset % 8 || f->signal_offset > UINT64_MAX - 8)
         return false;
+    if (f->kind == TT_FRAME_LANES && (f->token < 2 || f->token > TT_DQPLB_LANES_MAX))
+        return false;
     if (f->kind == TT_FRAME_ATOMIC)
         return f->offset % 8 == 0 && f->offset <= UINT64_MAX - 8;
     return f->kind == TT_FRAME_OLD || !__builtin_add_overflow(f->offset, f->bytes, &end);
@@ -120,7 +122,7 @@ uint64_t tt_frame_payload(const struct tt_frame *f)
 /* ---- the handshake ---- */
 
 #define HELLO_MAGIC 0x49545554u /* "TUTI" */
-#define HELLO_VERSION 3
+#define HELLO_VERSION 4
 
 void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t out[TT_HELLO_BYTES])
 {

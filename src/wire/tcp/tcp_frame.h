@@ -24,6 +24,8 @@ enum tt_frame_kind {
     TT_FRAME_ATOMIC,    /* adds `bytes` to the word at region + offset, then the signal */
     TT_FRAME_OLD,       /* response to the atomic `token`: `bytes` is the old value */
     TT_FRAME_BYE,       /* last frame of a connection that closes in order */
+    TT_FRAME_LANES,     /* asks the initiator of the link to open its lanes before the number
+                           `token` */
     TT_FRAME_KINDS
 };
 

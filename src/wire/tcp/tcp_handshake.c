@@ -144,7 +144,7 @@ static bool greeting_send(struct tt_tcp_handshake *g, enum tt_hello_kind kind)
     const struct tt_hello h = {
         .kind = (uint8_t)kind,
         .lane = (uint16_t)g->lane,
-        .lanes = (uint16_t)tt_tcp_offer(g->link),
+        .lanes = (uint16_t)tt_tcp_offer(g->link, g->fd),
         .from = conf->rank,
         .to = g->link->peer,
         .nranks = conf->nranks,
@@ -226,17 +226,17 @@ void tt_tcp_handshakes_close(struct tt_tcp *t)
     }
 }
 
-static void lanes_open(struct tt_tcp_link *link);
+static void lanes_open(struct tt_tcp_link *link, uint32_t first);
 
 /* The first lane is agreed: the link is up. Ends other attempts for it, and responds to early
  * HELLOs of further lanes. */
 static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
 {
     struct tt_tcp *t = link->tcp;
-    const uint32_t ours_at_most = tt_tcp_offer(link),
+    const uint32_t ours_at_most = tt_tcp_offer(link, g->fd),
                    lanes = g->hello.lanes < ours_at_most ? g->hello.lanes : ours_at_most;
-    const bool ours = is_outgoing(g);
 
+    link->initiator = is_outgoing(g);
     link->nonce = g->hello.nonce;
     link->theirs_bytes = g->hello.link_bytes;
     if (!tt_tcp_link_furnish(link, lanes) || !greeting_adopt(g, &link->lanes[0])) {
@@ -256,8 +256,9 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
             o->hello.nonce != link->nonce || !greeting_welcome(o))
             greeting_end(o);
     }
-    if (ours)
-        lanes_open(link);
+    link->requested = link->on_demand ? t->conf.lanes : lanes;
+    if (link->initiator)
+        lanes_open(link, 1);
 }
 
 /* ---- outgoing connections ---- */
@@ -501,12 +502,37 @@ static void attempt_open(struct tt_tcp_link *link, uint32_t lane)
         attempt_start(g);
 }
 
-/* The initiator opens the other lanes up to the agreed number. */
-static void lanes_open(struct tt_tcp_link *link)
+/* The initiator opens the requested lanes from this one on. */
+static void lanes_open(struct tt_tcp_link *link, uint32_t first)
 {
     link->failures = 0;
-    for (uint32_t lane = 1; lane < link->nlanes; lane++)
+    for (uint32_t lane = first; lane < link->requested; lane++)
         attempt_open(link, lane);
+}
+
+static void link_request_lanes(struct tt_tcp_link *link)
+{
+    const struct tt_frame f = { .kind = TT_FRAME_LANES, .token = link->wanted };
+    const uint32_t first = link->requested;
+
+    if (!link->initiator && !tt_tcp_reply(link, &f, NULL, 0))
+        return;     /* many responses are queued: retried if a lane is blocked again */
+    tt_log(TT_LOG_INFO, "tcp: %u of %u lanes to rank %u for the data in flight", link->wanted,
+           link->nlanes, link->peer);
+    link->requested = link->wanted;
+    if (link->initiator)
+        lanes_open(link, first);
+}
+
+void tt_tcp_request_lanes(struct tt_tcp *t)
+{
+    struct tt_tcp_link *link;
+    uint32_t at = 0;
+
+    t->lanes_wanted = false;
+    while ((link = tt_sparse_next(&t->links, &at)))
+        if (link->state == TT_TCP_UP && link->wanted > link->requested)
+            link_request_lanes(link);
 }
 
 static bool is_loopback_endpoint(const struct tt_tcp_endpoint *e)

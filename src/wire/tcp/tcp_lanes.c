@@ -66,7 +66,7 @@ void tt_tcp_lanes(struct tt_wire *w, bool next, tt_wire_lane_fn *add, void *arg)
     uint32_t at = 0;
 
     while ((link = tt_sparse_next(&t->links, &at)))
-        for (uint32_t i = 0; link->state == TT_TCP_UP && i < link->nlanes; i++)
+        for (uint32_t i = 0; link->state == TT_TCP_UP && i < link->requested; i++)
             if (count_lane(&link->lanes[i], &lane)) {
                 lane.depth = i == 0 ? tt_dqplb_depth(&link->receiver, next) : 0;
                 add(arg, &lane);

@@ -22,22 +22,6 @@
 
 #define FAREWELL_READS 256
 
-/* Both ends are on this machine: bbr, a common default, takes up to twice the time there. */
-static bool socket_is_loopback(int fd)
-{
-    struct sockaddr_storage a = { 0 }, b = { 0 };
-    socklen_t a_bytes = sizeof a, b_bytes = sizeof b;
-
-    if (getsockname(fd, (struct sockaddr *)&a, &a_bytes) != 0 ||
-        getpeername(fd, (struct sockaddr *)&b, &b_bytes) != 0)
-        return false;
-    if (a.ss_family == AF_INET)
-        return ((struct sockaddr_in *)&a)->sin_addr.s_addr ==
-               ((struct sockaddr_in *)&b)->sin_addr.s_addr;
-    return memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr,
-                  16) == 0;
-}
-
 /* Keep-alive: the kernel probes an idle host after half of the time, then three times in the other
  * half. (TCP_USER_TIMEOUT would also end the link to a process that is stopped for this long on a
  * live host.) */
@@ -58,11 +42,11 @@ static void set_keep_alive(int fd, uint32_t silence_s)
 bool tt_tcp_tune(const struct tt_tcp *t, int fd, bool one_of_many)
 {
     static const int on = 1, unsent_bytes = 256 << 10;
-    const bool loopback = socket_is_loopback(fd);
+    const bool loopback = tt_tcp_socket_is_loopback(fd);
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     set_keep_alive(fd, t->conf.silence_s);
-    if (loopback)
+    if (loopback)       /* bbr, a common default, takes up to twice the time there */
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
     if (one_of_many)
         setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
@@ -112,9 +96,21 @@ static void lanes_init(struct tt_tcp_link *link)
                         several ? TT_TCP_QUEUE_DEPTH : TT_TCP_QUEUE_DEPTH - TT_TCP_RESERVED);
     link->load.choice = TT_DQPLB_EMPTIEST;
     link->load.bytes_max = tt_tcp_lane_bytes(link);
+    if (link->on_demand)
+        tt_tcp_fill_lanes(link);
     for (uint32_t i = 0; i < link->nlanes; i++)
         tt_dqplb_lanes_down(&link->load, i);
     tt_dqplb_receiver_init(&link->receiver, several ? TT_TCP_WINDOW : 1, 0, link->came);
+}
+
+/* Allocates what a lane needs, once. On failure tcp_link_free cleans up. */
+static bool lane_furnish(struct tt_tcp_lane *lane)
+{
+    if (!lane->buffer)
+        lane->buffer = malloc(TT_TCP_BUFFER_BYTES);
+    lane->read_bytes = TT_TCP_READ_BYTES;
+    return lane->buffer && (lane->queues[TT_TCP_BULK].ring ||
+                            queue_init(&lane->queues[TT_TCP_BULK], TT_TCP_QUEUE_DEPTH));
 }
 
 /* Allocates what a connected link needs. On failure tcp_link_free cleans up. */
@@ -124,6 +120,9 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
     if (!link->lanes)
         return false;
     link->nlanes = nlanes;
+    link->on_demand = link->tcp->lanes_free && nlanes > link->tcp->conf.lanes;
+    if (nlanes > 1)
+        link->tcp->wire.caps &= ~(uint32_t)TT_WIRE_CAP_ORDERED;
     for (uint32_t i = 1; i < nlanes && !link->beside; i++)
         if (tt_tcp_rail_of(link->tcp, link->peer, i) == tt_tcp_rail_of(link->tcp, link->peer, 0))
             link->beside = i;
@@ -131,14 +130,9 @@ bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes)
         link->lanes[i] =
             (struct tt_tcp_lane){ .watch = TT_TCP_LANE, .fd = -1, .link = link, .number = i };
     lanes_init(link);
-    for (uint32_t i = 0; i < nlanes; i++) {
-        struct tt_tcp_lane *lane = &link->lanes[i];
-
-        lane->buffer = malloc(TT_TCP_BUFFER_BYTES);
-        lane->read_bytes = TT_TCP_READ_BYTES;
-        if (!lane->buffer || !queue_init(&lane->queues[TT_TCP_BULK], TT_TCP_QUEUE_DEPTH))
+    for (uint32_t i = 0; i < (link->on_demand ? 1 : nlanes); i++)
+        if (!lane_furnish(&link->lanes[i]))
             return false;
-    }
     if (!queue_init(&link->lanes[0].queues[TT_TCP_REPLY], TT_TCP_REPLIES))
         return false;
     if (nlanes > 1) {
@@ -212,8 +206,11 @@ static void lane_close(struct tt_tcp_lane *lane)
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream)
 {
     struct tt_tcp *t = lane->link->tcp;
+    struct tt_tcp_link *link = lane->link;
     struct tt_tcp_lane **grown;
 
+    if (!lane_furnish(lane))
+        return false;
     if (t->nactive == t->active_depth) {
         grown = realloc(t->active, (2 * t->active_depth + 8) * sizeof *grown);
         if (!grown)
@@ -225,9 +222,13 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
         return false;
     lane->watching = EPOLLIN;
     tt_tcp_lanes_watch(t, true);
-    lane->paced = !tt_tcp_tune(t, fd, lane->link->nlanes > 1);
+    lane->paced = !tt_tcp_tune(t, fd, link->nlanes > 1);
     lane->fd = fd;
-    tt_dqplb_lanes_up(&lane->link->load, lane->number);
+    tt_dqplb_lanes_up(&link->load, lane->number);
+    if (lane->number >= link->requested)
+        link->requested = lane->number + 1;
+    if (link->on_demand && link->beside && link->lanes[link->beside].fd >= 0)
+        link->load.keeps_first = true;
     tt_tcp_pacing_open(lane);
     lane->stream = stream;
     t->active[t->nactive++] = lane;
@@ -407,8 +408,10 @@ void tt_tcp_links_close(struct tt_tcp *t)
 
 static uint64_t tcp_link_bytes(const struct tt_tcp_link *link)
 {
-    uint64_t bytes = sizeof *link + link->nlanes * (sizeof *link->lanes + TT_TCP_BUFFER_BYTES);
+    uint64_t bytes = sizeof *link + link->nlanes * sizeof *link->lanes;
 
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        bytes += link->lanes[i].buffer ? TT_TCP_BUFFER_BYTES : 0;
     for (uint32_t i = 0; i < link->nlanes; i++)
         for (int c = 0; c < TT_TCP_CLASSES; c++)
             bytes += link->lanes[i].queues[c].depth * sizeof *link->lanes[i].queues[c].ring;

@@ -1,4 +1,9 @@
-/* The number of lanes per link if descriptors are scarce. Each lane takes one of the process's
+/* The number of lanes of a link.
+ *
+ * If the user has not set it, a near link has one (or one per rail), and a far link may have more
+ * (tcp_demand.c).
+ *
+ * If descriptors are scarce, links get fewer lanes. Each lane takes one of the process's
  * descriptors (RLIMIT_NOFILE). So do control connections, files of the program, and the first lanes
  * of peers that are not connected yet. A reserve is kept for these; free descriptors beyond it are
  * shared by the peers that are still to connect. Each end offers a number of lanes in its HELLO or
@@ -17,10 +22,20 @@ void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes)
     link->promised = lanes;
 }
 
-/* Further lanes for one of `peers` peers that are not connected yet. */
-static uint32_t lanes_per_peer(const struct tt_tcp *t, uint32_t peers)
+/* Returns how many lanes a link should have, by the round trip of its first connection. */
+static uint32_t lanes_for(const struct tt_tcp_link *link, int fd)
 {
-    const uint32_t most = t->conf.lanes - 1, kept = RESERVE + t->promised + peers;
+    const struct tt_tcp *t = link->tcp;
+    const bool far = !t->far_ns || (tt_tcp_socket_round_trip_ns(fd) >= t->far_ns &&
+                                    !tt_tcp_socket_is_loopback(fd));
+
+    return t->lanes_free && far ? TT_TCP_LANES_MAX : t->conf.lanes;
+}
+
+/* Further lanes, at most `most`, for one of `peers` peers that are not connected yet. */
+static uint32_t lanes_per_peer(const struct tt_tcp *t, uint32_t most, uint32_t peers)
+{
+    const uint32_t kept = RESERVE + t->promised + peers;
     const uint32_t free = tt_descriptors_free(kept + most * peers),
                    spare = free > kept ? free - kept : 0;
 
@@ -28,20 +43,22 @@ static uint32_t lanes_per_peer(const struct tt_tcp *t, uint32_t peers)
 }
 
 /* The connection that carries the offer already has its descriptor. */
-uint32_t tt_tcp_offer(struct tt_tcp_link *link)
+uint32_t tt_tcp_offer(struct tt_tcp_link *link, int fd)
 {
     struct tt_tcp *t = link->tcp;
+    const uint32_t others = t->conf.nranks - 1 > t->noffers ? t->conf.nranks - 1 - t->noffers : 1;
+    uint32_t most;
 
-    if (t->conf.lanes == 1 || link->offer)
-        return link->offer ? link->offer : 1;
-    link->offer = 1 + lanes_per_peer(
-                          t, t->conf.nranks - 1 > t->noffers ? t->conf.nranks - 1 - t->noffers : 1);
+    if (link->offer)
+        return link->offer;
+    most = lanes_for(link, fd);
+    link->offer = 1 + (most > 1 ? lanes_per_peer(t, most - 1, others) : 0);
     t->noffers++;
-    if (link->offer < t->conf.lanes)
+    if (link->offer < most)
         tt_log(TT_LOG_INFO,
                "tcp: %u of %u lanes to rank %u: few descriptors are free (raise RLIMIT_NOFILE with "
                "ulimit -n)",
-               link->offer, t->conf.lanes, link->peer);
+               link->offer, most, link->peer);
     tt_tcp_set_pending_lanes(link, link->offer - 1);
     return link->offer;
 }

@@ -13,6 +13,7 @@
  * on average 1/64 of the buffer is then empty. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "wire/tcp/tcp.h"
@@ -21,8 +22,22 @@
 #define TRIES_IN_ROUND_TRIP 32
 #define TRY_NS_MIN 1000000ull
 
-/* Minimum round trip measured on a connection. */
-static uint64_t round_trip_ns(int fd)
+bool tt_tcp_socket_is_loopback(int fd)
+{
+    struct sockaddr_storage a = { 0 }, b = { 0 };
+    socklen_t a_bytes = sizeof a, b_bytes = sizeof b;
+
+    if (getsockname(fd, (struct sockaddr *)&a, &a_bytes) != 0 ||
+        getpeername(fd, (struct sockaddr *)&b, &b_bytes) != 0)
+        return false;
+    if (a.ss_family == AF_INET)
+        return ((struct sockaddr_in *)&a)->sin_addr.s_addr ==
+               ((struct sockaddr_in *)&b)->sin_addr.s_addr;
+    return memcmp(&((struct sockaddr_in6 *)&a)->sin6_addr, &((struct sockaddr_in6 *)&b)->sin6_addr,
+                  16) == 0;
+}
+
+uint64_t tt_tcp_socket_round_trip_ns(int fd)
 {
     struct tcp_info info = { 0 };
     socklen_t bytes = sizeof info;
@@ -35,7 +50,7 @@ static uint64_t round_trip_ns(int fd)
 
 uint64_t tt_tcp_round_trip_ns(const struct tt_tcp_link *link)
 {
-    return round_trip_ns(link->lanes[0].fd);
+    return tt_tcp_socket_round_trip_ns(link->lanes[0].fd);
 }
 
 void tt_tcp_pacing_open(struct tt_tcp_lane *lane)
@@ -43,7 +58,8 @@ void tt_tcp_pacing_open(struct tt_tcp_lane *lane)
     static const uint32_t bytes_per_s = UINT32_MAX - 1;     /* an unreachable limit makes the
                                                                kernel pace; UINT32_MAX means no
                                                                pacing */
-    const uint64_t trip_ns = round_trip_ns(lane->fd), try_ns = trip_ns / TRIES_IN_ROUND_TRIP;
+    const uint64_t trip_ns = tt_tcp_socket_round_trip_ns(lane->fd),
+                   try_ns = trip_ns / TRIES_IN_ROUND_TRIP;
 
     lane->far_ns = 0;
     if (trip_ns < FAR_NS)

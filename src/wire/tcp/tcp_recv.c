@@ -262,6 +262,17 @@ static void tune_read_bytes(struct tt_tcp_lane *lane)
         lane->read_bytes = TT_TCP_READ_BYTES;
 }
 
+/* The peer has data for more lanes. It may know a lower number than the last one. */
+static bool take_lanes(struct tt_tcp_link *link, uint32_t wanted)
+{
+    if (!link->initiator || wanted > link->nlanes)
+        return false;
+    if (wanted > link->wanted)
+        link->wanted = wanted;
+    link->tcp->lanes_wanted |= link->wanted > link->requested;
+    return true;
+}
+
 /* Processes a header: finds the destination of its payload, or executes it if it has none. Returns
  * false if the peer is faulty. */
 static bool frame_begin(struct tt_tcp_lane *lane)
@@ -286,6 +297,8 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     case TT_FRAME_BYE:
         lane->bye = true;
         return true;
+    case TT_FRAME_LANES:
+        return take_lanes(lane->link, f->token);
     default:
         return end_old(lane->link, f);
     }

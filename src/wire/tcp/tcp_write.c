@@ -334,6 +334,8 @@ static void reserve_first_lane(struct tt_tcp_link *link)
 {
     const uint64_t piece = link->lanes[link->beside].pace.bytes;
 
+    if (link->on_demand)
+        return;     /* it gets none anyway */
     if (piece == 0)
         link->load.keeps_first = false;
     else if (piece <= VERY_SLOW_PIECE)
@@ -412,6 +414,8 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
     if (lane->blocked)
         /* the layout may have changed */
         lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);
+    if (lane->blocked)
+        tt_tcp_want_lanes(lane->link);
     if (lane->blocked && lane->far_ns)
         lane->try_ns = tt_now_ns() + lane->far_ns;
     return most;
