@@ -678,7 +678,7 @@ static void puts_respect_their_lane_limit(void **state)
 
 /* ---- lanes on demand ---- */
 
-enum { DEMAND_PUT = 128 << 10, DEMAND_SHORT = 100, DEMAND_PUTS = 400 };
+enum { DEMAND_PUT = 128 << 10, DEMAND_SHORT = 100, DEMAND_PUTS = 400, DEMAND_SIGNALS = 1000 };
 
 /* Of this seed, the even ones are sent by the initiator of the link, others by its other end. */
 static bool demand_sends(const struct node *n)
@@ -711,29 +711,32 @@ static struct tt_tcp_link *demand_open(struct node *n)
     return link;
 }
 
-/* Posts the put of a block to its place, then a signal that waits for it. */
-static void demand_post(struct node *n, const struct tt_rkey *theirs, uint8_t *from, uint64_t i)
+/* Posts the put of a block to its place. If there is no space, the other end may read from now
+ * on. */
+static void demand_post(struct node *n, const struct tt_tcp_link *link, const struct tt_desc *d)
 {
-    struct tt_desc d = node_put(theirs, i * DEMAND_PUT, from + i * DEMAND_PUT,
-                                i % 8 == 7 ? DEMAND_SHORT : DEMAND_PUT);
+    if (n->ops->post(n->w, d, 1) == 1)
+        return;
+    CHECK(n, n->board->flag[1] || (link->wanted == 4 && link->requested == 1));
+    n->board->flag[1] = 1;
+    node_post(n, d);
+}
 
-    d.cookie = i;
-    node_post(n, &d);
-    node_fence(n, !n->rank);
-    node_post_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
+static uint64_t demand_bytes(uint64_t i)
+{
+    return i % 8 == 7 ? DEMAND_SHORT : DEMAND_PUT;
 }
 
 static void demand_receive(struct node *n, struct tt_tcp_link *link, const uint8_t *mem)
 {
-    UNTIL(n, n->board->flag[0]);            /* reads while the other only sends short ones */
+    UNTIL(n, node_word(n, !n->rank, 1) == DEMAND_SIGNALS);
     CHECK(n, lanes_up(link) == 1);
     node_barrier_idle(n);
-    UNTIL(n, n->board->flag[1]);            /* does not read before; now lanes open */
+    while (!n->board->flag[1])      /* without reading */
+        poll(NULL, 0, 1);
     for (uint64_t i = 0; i < DEMAND_PUTS; i++) {
-        const uint64_t bytes = i % 8 == 7 ? DEMAND_SHORT : DEMAND_PUT;
-
         UNTIL(n, node_word(n, !n->rank, 0) > i);
-        CHECK(n, pattern_differs(mem + i * DEMAND_PUT, bytes, i) == bytes);
+        CHECK(n, pattern_differs(mem + i * DEMAND_PUT, demand_bytes(i), i) == demand_bytes(i));
     }
 }
 
@@ -745,17 +748,20 @@ static void demand_send(struct node *n, struct tt_tcp_link *link, const struct t
     CHECK(n, n->ops->reg(n->w, from, (uint64_t)DEMAND_PUTS * DEMAND_PUT, &source) == TUTTI_OK);
     for (uint64_t i = 0; i < DEMAND_PUTS; i++)
         pattern_fill(from + i * DEMAND_PUT, DEMAND_PUT, i);
-    for (int i = 0; i < 1000; i++)
+    for (int i = 0; i < DEMAND_SIGNALS; i++)
         node_post_signal(n, !n->rank, 1, TT_SIGNAL_ADD, 1);
-    CHECK(n, lanes_up(link) == 1 && link->wanted <= 1);
-    n->board->flag[0] = 1;
     node_barrier_idle(n);
+    CHECK(n, lanes_up(link) == 1 && link->wanted == 0);
     for (uint64_t i = 0; i < DEMAND_PUTS; i++) {
-        demand_post(n, theirs, from, i);
-        if (link->wanted > 8 && !n->board->flag[1])
-            n->board->flag[1] = 1;
+        struct tt_desc d = node_put(theirs, i * DEMAND_PUT, from + i * DEMAND_PUT, demand_bytes(i));
+
+        d.cookie = i;
+        demand_post(n, link, &d);
+        node_fence(n, !n->rank);
+        node_post_signal(n, !n->rank, 0, TT_SIGNAL_ADD, 1);
     }
-    UNTIL(n, lanes_up(link) > 8);
+    CHECK(n, n->board->flag[1]);
+    UNTIL(n, lanes_up(link) >= 4);
     CHECK(n, link->load.keeps_first);
     for (uint64_t i = 0; i < DEMAND_PUTS; i++)
         UNTIL(n, n->local[i] == 1);

@@ -407,7 +407,10 @@ bool tt_tcp_may_have_lane(void);
 /* ---- tcp_demand.c ---- */
 /* Sets how lanes are selected on a link whose lanes are opened on demand. */
 void tt_tcp_fill_lanes(struct tt_tcp_link *link);
-/* Sets link->wanted by the data that its lanes have not accepted. Called if a lane is blocked. */
+/* Returns the limit of bytes queued on one of its lanes, by the distance of the peer; as within a
+ * rack while the layout is unknown. */
+uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link);
+/* All lanes are full. Raises link->wanted, if its lanes are opened on demand. */
 void tt_tcp_want_lanes(struct tt_tcp_link *link);
 
 /* ---- tcp_handshake.c ---- */
@@ -433,9 +436,6 @@ void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
 /* ---- tcp_write.c ---- */
 /* Sets whether epoll reports data on lanes; if not (wire.unheard), each poll reads all lanes. */
 void tt_tcp_lanes_watch(struct tt_tcp *t, bool on);
-/* Returns the limit of bytes queued on one of its lanes, by the distance of the peer; as within a
- * rack while the layout is unknown. */
-uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link);
 /* Queues a completion for poll. It was reserved in link->reserved_dones when the descriptor was
  * accepted. */
 void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status);

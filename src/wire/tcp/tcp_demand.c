@@ -4,10 +4,12 @@
  * over many round trips. Several connections lose less each. But short data on many connections is
  * slower than on one, since their windows grow with use.
  *
- * Lanes are therefore opened when there is data for them: whenever the existing ones have not
- * accepted FILL_BYTES each. Data is sent on the first lanes with less than that
- * (TT_DQPLB_FILL), so that short operations use few lanes, whose windows have grown. Once bulk data
- * has another lane, lane 0 is left to urgent frames and responses, which would wait behind it.
+ * Lanes are therefore opened when there is data for them: whenever a put waits because the existing
+ * ones have MOST_BYTES each that the kernel has not accepted. Data is sent on the first lanes with
+ * less than FILL_BYTES (TT_DQPLB_FILL), so that short operations use few lanes, whose windows have
+ * grown. Since a lane has little queued, the end of an operation does not wait long for the slowest
+ * one. Once bulk data has another lane, lane 0 is left to urgent frames and responses, which would
+ * wait behind it.
  *
  * The initiator opens lanes, as it may be the only end that can connect; the other end asks it to
  * (TT_FRAME_LANES). Lanes stay open until the link ends. */
@@ -16,6 +18,8 @@
 /* About what a connection carries per round trip over a line that loses a packet in 5000, or after
  * four round trips over one that does not. */
 #define FILL_BYTES (256u << 10)
+#define MOST_BYTES (2 * FILL_BYTES)
+#define FIRST_LANES 4u      /* the first step, of which three carry bulk data */
 
 void tt_tcp_fill_lanes(struct tt_tcp_link *link)
 {
@@ -23,20 +27,31 @@ void tt_tcp_fill_lanes(struct tt_tcp_link *link)
     link->load.choice = link->tcp->alone ? TT_DQPLB_EMPTIEST : TT_DQPLB_FILL;
 }
 
+uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
+{
+    const struct tt_tcp *t = link->tcp;
+    const enum tt_distance d = tt_rput_distance(&t->conf, link->peer);
+
+    return link->on_demand && !t->limits.user_set[d] ? MOST_BYTES : t->limits.bytes[d];
+}
+
 void tt_tcp_want_lanes(struct tt_tcp_link *link)
 {
-    uint64_t bytes = 0, wanted;     /* never lowered: the peer may want more, too */
+    uint32_t up = 0, wanted;
+    uint64_t bytes = 0;
 
     if (!link->on_demand || link->requested == link->nlanes)
         return;
-    for (uint32_t i = 0; i < link->requested; i++)
+    for (uint32_t i = 0; i < link->requested; i++) {
+        up += !link->load.lane[i].down;
         bytes += link->load.lane[i].bytes;
-    if (bytes < FILL_BYTES)
-        return;
-    wanted = 2 + bytes / FILL_BYTES;        /* one remains for urgent frames */
+    }
+    if (up < link->requested || bytes < FILL_BYTES)
+        return;     /* those that are being opened may suffice; or too many messages wait */
+    wanted = 2 * up > FIRST_LANES ? 2 * up : FIRST_LANES;
     if (wanted > link->nlanes)
         wanted = link->nlanes;
     if (wanted > link->wanted)
-        link->wanted = (uint32_t)wanted;
-    link->tcp->lanes_wanted |= link->wanted > link->requested;
+        link->wanted = wanted;
+    link->tcp->lanes_wanted = true;
 }

@@ -318,6 +318,18 @@ static bool post_may_wait(const struct tt_tcp *t, const struct tt_desc *desc, in
     return n > 0;
 }
 
+/* A put does not fit: its link may open more lanes. */
+static void put_waits(struct tt_tcp *t, const struct tt_desc *d)
+{
+    struct tt_tcp_link *link =
+        d->kind == TT_DESC_PUT && !(d->flags & TT_DESC_INLINE) && d->bytes > 0
+            ? tt_sparse_get(&t->links, d->key->peer)
+            : NULL;
+
+    if (link && link->state == TT_TCP_UP)
+        tt_tcp_want_lanes(link);
+}
+
 /* Queues what fits. A descriptor that does not fit is retried after a flush: the queues of an
  * unblocked lane may be full only of this call's frames. */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
@@ -331,8 +343,10 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
             continue;
         }
         tt_tcp_flush(t, false);
-        if (!queue_desc(t, &desc[taken]))
+        if (!queue_desc(t, &desc[taken])) {
+            put_waits(t, &desc[taken]);
             break;
+        }
         taken++;
     }
     if (post_may_wait(t, desc, taken))

@@ -47,13 +47,6 @@ void tt_tcp_lanes_watch(struct tt_tcp *t, bool on)
         lane_watch(t->active[i], on, t->active[i]->blocked);
 }
 
-uint64_t tt_tcp_lane_bytes(const struct tt_tcp_link *link)
-{
-    const struct tt_tcp *t = link->tcp;
-
-    return t->limits.bytes[tt_rput_distance(&t->conf, link->peer)];
-}
-
 void tt_tcp_complete(struct tt_tcp_link *link, uint8_t kind, uint64_t cookie, tutti_status status)
 {
     struct tt_tcp *t = link->tcp;
@@ -414,8 +407,6 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
     if (lane->blocked)
         /* the layout may have changed */
         lane->link->load.bytes_max = tt_tcp_lane_bytes(lane->link);
-    if (lane->blocked)
-        tt_tcp_want_lanes(lane->link);
     if (lane->blocked && lane->far_ns)
         lane->try_ns = tt_now_ns() + lane->far_ns;
     return most;
