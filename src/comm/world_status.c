@@ -34,7 +34,8 @@ static uint32_t world_lanes(void *arg, struct tt_status_lanes *out)
     const uint32_t n = tt_engine_lanes(w->engine, kinds);
 
     for (uint32_t i = 0; i < n; i++) {
-        out[i] = (struct tt_status_lanes){ .lanes = kinds[i].lanes,
+        out[i] = (struct tt_status_lanes){ .nrated = kinds[i].has_rates,
+                                           .lanes = kinds[i].lanes,
                                            .up = kinds[i].up,
                                            .idle = kinds[i].idle,
                                            .depth = kinds[i].depth,

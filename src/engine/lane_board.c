@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include "base/clock.h"
+#include "engine/progress_lock.h"
 #include "engine/state.h"
 
 void tt_lane_board_init(struct tt_lane_board *b)
@@ -26,7 +27,7 @@ static void sample_lane(void *arg, const struct tt_wire_lane *l)
 
     s->kind->lanes++;
     s->kind->up += l->is_up;
-    s->kind->idle += l->is_up && !l->posted && l->last_post_ns < s->since_ns;
+    s->kind->idle += s->kind->has_rates && l->is_up && !l->posted && l->last_post_ns < s->since_ns;
     s->kind->outstanding += l->outstanding;
     s->kind->outstanding_bytes += l->outstanding_bytes;
     s->kind->depth = l->depth > s->kind->depth ? l->depth : s->kind->depth;
@@ -54,16 +55,16 @@ void tt_lane_board_sample(struct tt_engine *e, uint64_t now_ns)
 
         if (!e->wire[i]->ops->lanes)
             continue;
-        kind[n] = (struct tt_lane_kind){ .wire = e->wire[i]->ops->name };
+        kind[n] = (struct tt_lane_kind){ .wire = e->wire[i]->ops->name, .has_rates = has_last };
         e->wire[i]->ops->lanes(e->wire[i], true, sample_lane, &s);
-        kind[n].posts_per_s = rate_of(s.posts, b->posts[n], interval_s);
-        kind[n].bytes_per_s = rate_of(s.posted_bytes, b->posted_bytes[n], interval_s);
+        if (has_last) {
+            kind[n].posts_per_s = rate_of(s.posts, b->posts[n], interval_s);
+            kind[n].bytes_per_s = rate_of(s.posted_bytes, b->posted_bytes[n], interval_s);
+        }
         b->posts[n] = s.posts;
         b->posted_bytes[n++] = s.posted_bytes;
     }
     b->sampled_ns = now_ns;
-    if (!has_last)
-        return;                 /* rates need two samples */
     pthread_mutex_lock(&b->lock);
     memcpy(b->kind, kind, n * sizeof *kind);
     b->nkinds = n;
@@ -84,5 +85,7 @@ uint32_t tt_engine_lanes(struct tt_engine *e, struct tt_lane_kind *out)
         memcpy(out, b->kind, n * sizeof *out);
     }
     pthread_mutex_unlock(&b->lock);
+    if (n == 0)
+        tt_progress_kick(e);
     return n;
 }

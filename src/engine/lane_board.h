@@ -19,6 +19,7 @@ struct tt_engine;
 struct tt_lane_kind {
     const char *wire;           /* name of the transport */
     uint32_t lanes, up;
+    bool has_rates;             /* after two samples; else the fields of an interval are 0: */
     uint32_t idle;              /* up, and nothing was posted in the interval */
     uint32_t depth;             /* largest out-of-order depth of a link in the interval */
     uint64_t posts_per_s, bytes_per_s;          /* posted */
@@ -30,7 +31,7 @@ struct tt_lane_board {
     uint64_t sampled_ns;                /* last sample; under the progress lock */
     uint64_t posts[TT_LANE_KINDS], posted_bytes[TT_LANE_KINDS];     /* at this time */
     pthread_mutex_t lock;               /* protects the fields below */
-    uint64_t shown_ns;                  /* 0: there are no rates yet */
+    uint64_t shown_ns;                  /* 0: there is no sample yet */
     uint32_t nkinds;
     struct tt_lane_kind kind[TT_LANE_KINDS];
 };
@@ -39,8 +40,8 @@ void tt_lane_board_init(struct tt_lane_board *b);
 void tt_lane_board_fini(struct tt_lane_board *b);
 /* Takes a sample. Under the progress lock; use tt_lane_board_is_due before. */
 void tt_lane_board_sample(struct tt_engine *e, uint64_t now_ns);
-/* Copies the rates to out[TT_LANE_KINDS], and returns their number. 0: they are not known yet; they
- * will be after two intervals. Any thread. */
+/* Copies the last sample to out[TT_LANE_KINDS], and returns the number of its entries. 0: it is not
+ * known yet; the holder of the progress lock is then notified to take it. Any thread. */
 uint32_t tt_engine_lanes(struct tt_engine *e, struct tt_lane_kind *out);
 
 static inline bool tt_lane_board_is_due(const struct tt_lane_board *b, uint64_t now_ns)

@@ -390,6 +390,8 @@ static void sleep_holding_lock(struct tt_engine *e, bool first)
             e->control_readable = true;
             e->timer_ns = 0;    /* it may be the response that a late operation waits for */
         }
+    if (n > 0 && tt_lane_board_is_due(&e->lane_board, e->now_ns))
+        e->timer_ns = 0;        /* a query waits for the first sample */
     drain_kick(e);
 }
 

@@ -236,7 +236,13 @@ void tt_status_add_lanes(struct tt_status_report *r, const struct tt_status_lane
     }
     mine->nranks = tt_status_sum(mine->nranks, l->nranks);
     mine->lanes = tt_status_sum(mine->lanes, l->lanes);
+    mine->nrated = tt_status_sum(mine->nrated, l->nrated);
     mine->up = tt_status_sum(mine->up, l->up);
+    if (l->down_most > mine->down_most ||
+        (l->down_most == mine->down_most && l->down_rank < mine->down_rank)) {
+        mine->down_rank = l->down_rank;
+        mine->down_most = l->down_most;
+    }
     mine->idle = tt_status_sum(mine->idle, l->idle);
     mine->depth = l->depth > mine->depth ? l->depth : mine->depth;
     mine->posts_per_s = sum_u64(mine->posts_per_s, l->posts_per_s);
@@ -248,6 +254,34 @@ void tt_status_add_lanes(struct tt_status_report *r, const struct tt_status_lane
         mine->most_rank = l->most_rank;
         mine->most_bytes = l->most_bytes;
     }
+}
+
+/* ---- shares ---- */
+
+/* Inserts a rank into the list of the lowest shares; of equal ones, the lower rank precedes. */
+static void list_share(struct tt_status_shares *s, uint32_t rank, uint32_t share)
+{
+    uint32_t i = s->n < TT_STATUS_SLOW_MAX ? s->n++ : TT_STATUS_SLOW_MAX;
+
+    for (;
+         i > 0 && (s->share[i - 1] > share || (s->share[i - 1] == share && s->rank[i - 1] > rank));
+         i--)
+        if (i < TT_STATUS_SLOW_MAX) {
+            s->share[i] = s->share[i - 1];
+            s->rank[i] = s->rank[i - 1];
+        }
+    if (i < TT_STATUS_SLOW_MAX) {
+        s->share[i] = share;
+        s->rank[i] = rank;
+    }
+}
+
+void tt_status_add_shares(struct tt_status_report *r, const struct tt_status_shares *s)
+{
+    r->shares.nranks = tt_status_sum(r->shares.nranks, s->nranks);
+    r->shares.most = s->most > r->shares.most ? s->most : r->shares.most;
+    for (uint32_t i = 0; i < s->n; i++)
+        list_share(&r->shares, s->rank[i], s->share[i]);
 }
 
 /* ---- lists of ranks ---- */

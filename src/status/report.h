@@ -19,6 +19,7 @@
 #define TT_STATUS_LISTED_MAX 8u         /* listed ranks of a group */
 #define TT_STATUS_OPS_MAX 256u          /* single operations; the oldest ones are kept */
 #define TT_STATUS_RANKS_MAX 256u        /* ranks of a list */
+#define TT_STATUS_SLOW_MAX 8u           /* ranks with the lowest shares */
 #define TT_STATUS_WIRES_MAX 8u          /* transports */
 #define TT_STATUS_WIRE_BYTES 16u        /* name of a transport */
 #define TT_STATUS_NAME_BYTES 64u
@@ -101,17 +102,28 @@ struct tt_status_ranks {
     uint8_t reports[TT_STATUS_RANKS_MAX];   /* neighbours that report it */
 };
 
-/* The lanes of a transport, in all ranks that know their rates. */
+/* The lanes of a transport, in all ranks that have sampled them. */
 struct tt_status_lanes {
     char wire[TT_STATUS_WIRE_BYTES];
     uint32_t nranks;
+    uint32_t nrated;            /* of these, know the rates, and the fields of an interval */
     uint32_t lanes, up;
+    uint32_t down_rank, down_most;      /* the rank with most lanes down, and their number */
     uint32_t idle;              /* up, and nothing was posted in the last interval */
     uint32_t depth;             /* largest out-of-order depth of a link in the interval */
     uint64_t posts_per_s, bytes_per_s;
     uint64_t outstanding, outstanding_bytes;    /* segments, bytes: posted, and not complete */
     uint32_t most_rank;         /* the rank with the most outstanding bytes, and these */
     uint64_t most_bytes;
+};
+
+/* Shares of ranks: the part of the last second, in thousandths, that a rank spent in collectives.
+ * Ranks with low shares are late callers or slow in other work: ranks with high shares wait. */
+struct tt_status_shares {
+    uint32_t nranks;            /* with a share */
+    uint32_t most;              /* the largest one */
+    uint32_t n;                 /* entries of the arrays: the lowest shares, in ascending order */
+    uint32_t rank[TT_STATUS_SLOW_MAX], share[TT_STATUS_SLOW_MAX];
 };
 
 /* The rank queried in depth. */
@@ -138,6 +150,7 @@ struct tt_status_report {
     struct tt_status_ranks lists[TT_STATUS_LISTS];
     uint32_t nlanes;
     struct tt_status_lanes lanes[TT_STATUS_WIRES_MAX];
+    struct tt_status_shares shares;
     struct tt_status_detail detail;
 };
 
@@ -163,6 +176,8 @@ void tt_status_add_rates(struct tt_status_comm *c, const struct tt_status_rates 
 void tt_status_add_op(struct tt_status_report *r, const struct tt_status_op *op);
 /* Adds lanes of other ranks. */
 void tt_status_add_lanes(struct tt_status_report *r, const struct tt_status_lanes *l);
+/* Adds the shares of other ranks. */
+void tt_status_add_shares(struct tt_status_report *r, const struct tt_status_shares *s);
 /* Adds a rank to a list, or `reports` to its entry. */
 void tt_status_add_rank(struct tt_status_report *r, enum tt_status_list list, uint32_t rank,
                         uint32_t reports);

@@ -13,11 +13,21 @@ enum row {
     ROW_RANKS,
     ROW_DETAIL,
     ROW_RATES,
-    ROW_LANES
+    ROW_LANES,
+    ROW_SHARES
 };
 
 /* Stages of a cursor. */
-enum { WRITE_TOTALS, WRITE_COMMS, WRITE_OPS, WRITE_RANKS, WRITE_LANES, WRITE_DETAIL, WRITE_END };
+enum {
+    WRITE_TOTALS,
+    WRITE_COMMS,
+    WRITE_OPS,
+    WRITE_RANKS,
+    WRITE_LANES,
+    WRITE_SHARES,
+    WRITE_DETAIL,
+    WRITE_END
+};
 
 #define RANKS_PER_ROW 64u
 #define ROW_HEADER_BYTES 3u
@@ -109,8 +119,11 @@ static void write_lanes(struct tt_writer *w, const struct tt_status_lanes *l)
 {
     tt_write_string(w, l->wire);
     tt_write_u32(w, l->nranks);
+    tt_write_u32(w, l->nrated);
     tt_write_u32(w, l->lanes);
     tt_write_u32(w, l->up);
+    tt_write_u32(w, l->down_rank);
+    tt_write_u32(w, l->down_most);
     tt_write_u32(w, l->idle);
     tt_write_u32(w, l->depth);
     tt_write_u64(w, l->posts_per_s);
@@ -119,6 +132,17 @@ static void write_lanes(struct tt_writer *w, const struct tt_status_lanes *l)
     tt_write_u64(w, l->outstanding_bytes);
     tt_write_u32(w, l->most_rank);
     tt_write_u64(w, l->most_bytes);
+}
+
+static void write_shares(struct tt_writer *w, const struct tt_status_shares *s)
+{
+    tt_write_u32(w, s->nranks);
+    tt_write_u32(w, s->most);
+    tt_write_u8(w, (uint8_t)s->n);
+    for (uint32_t i = 0; i < s->n; i++) {
+        tt_write_u32(w, s->rank[i]);
+        tt_write_u32(w, s->share[i]);
+    }
 }
 
 /* Writes up to RANKS_PER_ROW ranks of a list. */
@@ -149,6 +173,7 @@ static void settle_cursor(const struct tt_status_report *r, struct tt_status_cur
     while ((at->stage == WRITE_COMMS && at->at == r->ncomms) ||
            (at->stage == WRITE_OPS && at->at == r->nops) ||
            (at->stage == WRITE_LANES && at->at == r->nlanes) ||
+           (at->stage == WRITE_SHARES && !r->shares.nranks) ||
            (at->stage == WRITE_DETAIL && !r->detail.present))
         next_stage(at);
     while (at->stage == WRITE_RANKS && at->group >= r->lists[at->at].n) {
@@ -194,6 +219,9 @@ static enum row write_row(const struct tt_status_report *r, const struct tt_stat
     case WRITE_LANES:
         write_lanes(w, &r->lanes[at->at]);
         return ROW_LANES;
+    case WRITE_SHARES:
+        write_shares(w, &r->shares);
+        return ROW_SHARES;
     default:
         write_detail(w, &r->detail);
         return ROW_DETAIL;
@@ -202,7 +230,7 @@ static enum row write_row(const struct tt_status_report *r, const struct tt_stat
 
 static void advance(const struct tt_status_report *r, struct tt_status_cursor *at)
 {
-    if (at->stage == WRITE_TOTALS || at->stage == WRITE_DETAIL) {
+    if (at->stage == WRITE_TOTALS || at->stage == WRITE_SHARES || at->stage == WRITE_DETAIL) {
         next_stage(at);
     } else if (at->stage == WRITE_COMMS) {
         const struct tt_status_comm *c = &r->comms[at->at];
@@ -377,8 +405,11 @@ static void merge_lanes(struct tt_status_report *r, struct tt_reader *in)
 
     tt_read_string(in, l.wire, sizeof l.wire);
     l.nranks = tt_read_u32(in);
+    l.nrated = tt_read_u32(in);
     l.lanes = tt_read_u32(in);
     l.up = tt_read_u32(in);
+    l.down_rank = tt_read_u32(in);
+    l.down_most = tt_read_u32(in);
     l.idle = tt_read_u32(in);
     l.depth = tt_read_u32(in);
     l.posts_per_s = tt_read_u64(in);
@@ -387,10 +418,29 @@ static void merge_lanes(struct tt_status_report *r, struct tt_reader *in)
     l.outstanding_bytes = tt_read_u64(in);
     l.most_rank = tt_read_u32(in);
     l.most_bytes = tt_read_u64(in);
-    if (l.up > l.lanes || l.idle > l.up)
+    if (l.up > l.lanes || l.idle > l.up || l.nrated > l.nranks || l.down_most > l.lanes - l.up)
         in->bad = true;
     if (!in->bad)
         tt_status_add_lanes(r, &l);
+}
+
+static void merge_shares(struct tt_status_report *r, struct tt_reader *in)
+{
+    struct tt_status_shares s = { .nranks = tt_read_u32(in) };
+    uint32_t listed;
+
+    s.most = tt_read_u32(in);
+    listed = tt_read_u8(in);
+    if (listed > TT_STATUS_SLOW_MAX || listed > s.nranks || s.most > TT_STATUS_WHOLE)
+        in->bad = true;
+    for (; s.n < listed && !in->bad; s.n++) {
+        s.rank[s.n] = tt_read_u32(in);
+        s.share[s.n] = tt_read_u32(in);
+        if (s.share[s.n] > s.most)
+            in->bad = true;
+    }
+    if (!in->bad)
+        tt_status_add_shares(r, &s);
 }
 
 static void merge_detail(struct tt_status_report *r, struct tt_reader *in)
@@ -428,6 +478,9 @@ static void merge_row(struct tt_status_report *r, uint8_t row, struct tt_reader 
         return;
     case ROW_LANES:
         merge_lanes(r, in);
+        return;
+    case ROW_SHARES:
+        merge_shares(r, in);
         return;
     case ROW_DETAIL:
         merge_detail(r, in);

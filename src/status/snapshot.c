@@ -5,11 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "status/busy.h"
 #include "trace/comms.h"
 #include "trace/dump.h"
 #include "trace/notes.h"
 #include "trace/oplog.h"
 #include "tutti/tutti.h"
+
+_Static_assert(TT_BUSY_MS == TT_STATUS_WHOLE, "a share is a number of milliseconds");
 
 /* The records of one communicator. */
 struct position {
@@ -27,6 +30,7 @@ struct scan {
     uint32_t rank;
     struct tt_status_report *report;
     struct position *position;  /* [TT_COMMS_MAX] by number */
+    struct tt_busy busy;        /* of this rank */
     struct tt_snapshot_wait waits[TT_SNAPSHOT_WAITS_MAX];
     uint32_t nwaits;
     uint64_t now_ns;
@@ -125,8 +129,10 @@ static void count_busy(struct scan *s, struct position *p, const struct tt_oplog
         return;
     p->calls += !open;
     p->bytes += open ? 0 : bytes_of(&o->call);
-    if (is_collective(o->call.kind) && from > until)
-        p->busy_ns += from - until;
+    if (!is_collective(o->call.kind) || from <= until)
+        return;
+    p->busy_ns += from - until;
+    tt_busy_add(&s->busy, from, until);
 }
 
 static void scale_rates(struct tt_status_report *r, uint64_t counted_ns)
@@ -192,12 +198,30 @@ static void read_records(struct scan *s)
 
 /* ---- communicators ---- */
 
+/* Returns the share of a time in the last second, or in the part of it that the trace holds. */
+static uint32_t share_of(const struct scan *s, uint64_t busy_ns)
+{
+    const double by = s->held_ns ? (double)TT_SECOND / (double)s->held_ns : 1;
+    const double share = by * (double)busy_ns / (double)TT_SECOND * TT_STATUS_WHOLE;
+
+    return share < TT_STATUS_WHOLE ? (uint32_t)share : TT_STATUS_WHOLE;
+}
+
+static void add_share(struct scan *s)
+{
+    const uint32_t share = share_of(s, tt_busy_sum_ns(&s->busy));
+
+    tt_status_add_shares(
+        s->report,
+        &(struct tt_status_shares){
+            .nranks = 1, .most = share, .n = 1, .rank = { s->rank }, .share = { share } });
+}
+
 /* Operations at once may take more than the whole time. */
 static void add_rates(const struct scan *s, struct tt_status_comm *c, const struct position *p)
 {
     const double by = s->held_ns ? (double)TT_SECOND / (double)s->held_ns : 1;
-    const double share = by * (double)p->busy_ns / (double)TT_SECOND * TT_STATUS_WHOLE;
-    const uint32_t part = share < TT_STATUS_WHOLE ? (uint32_t)share : TT_STATUS_WHOLE;
+    const uint32_t part = share_of(s, p->busy_ns);
 
     tt_status_add_rates(c, &(struct tt_status_rates){ .calls = (uint64_t)(by * (double)p->calls),
                                                       .bytes = (uint64_t)(by * (double)p->bytes),
@@ -296,8 +320,9 @@ static void snapshot_lanes(const struct scan *s, const struct tt_snapshot_source
 
     for (uint32_t i = 0; i < n; i++) {
         lanes[i].nranks = 1;
-        lanes[i].most_rank = s->rank;
+        lanes[i].most_rank = lanes[i].down_rank = s->rank;
         lanes[i].most_bytes = lanes[i].outstanding_bytes;
+        lanes[i].down_most = lanes[i].lanes - lanes[i].up;
         tt_status_add_lanes(s->report, &lanes[i]);
     }
 }
@@ -331,5 +356,7 @@ void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
         add_comms(&s, true);
         add_comms(&s, false);
     }
+    if (q->what == TT_COLLECT_RATES && !r->nuntraced)
+        add_share(&s);
     free(s.position);
 }

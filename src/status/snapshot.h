@@ -19,8 +19,9 @@ struct tt_snapshot_wait {
 struct tt_snapshot_source {
     /* Fills out[TT_SNAPSHOT_WAITS_MAX]. Returns the number of entries. NULL: unknown. */
     uint32_t (*waits)(void *arg, struct tt_snapshot_wait *out);
-    /* Fills out[TT_STATUS_WIRES_MAX] with the lanes of this process. Returns the number of entries;
-     * 0: not known yet. NULL: not known. */
+    /* Fills out[TT_STATUS_WIRES_MAX] with the lanes of this process: all fields but the ranks.
+     * nrated: 1 if the fields of an interval are known. Returns the number of entries; 0: not known
+     * yet. NULL: not known. */
     uint32_t (*lanes)(void *arg, struct tt_status_lanes *out);
     void *arg;
 };

@@ -27,6 +27,7 @@ MANY = 64
 STRANGER = 65534
 QUERY_S = 8  # a rank without a sign of life for a quarter of it is listed
 HEAD = b"Tt"
+VERSION = 5  # of requests and answers
 
 
 def tell_frames(data):
@@ -126,6 +127,28 @@ class Jobs(StatusTest):
         self.assertRegex(text, r"missing +world .* 7 of 8 ranks in allreduce 256 f32 max, number "
                                r"\d+, since ")
         self.assertRegex(text, r"rank 3: has not called it; last: ")
+
+    def test_lanes_and_the_slowest_rank_are_in_the_text(self):
+        """Rank 3 waits outside of collectives: a second after the last call, its share is 0. A
+        query without a recent one samples the lanes, and is repeated."""
+        self.start("never", 3, TUTTI_WIRES="tcp")
+        texts = []
+
+        def holds():
+            done = self.status("--timeout", QUERY_S)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            texts.append(done.stdout)
+            return (re.search(rf"(?m)^lanes of tcp: \d+ on {RANKS} ranks, 0 down", texts[-1])
+                    and "\nslowest rank: 3 (0.0 %) of the last second in collectives; others up to "
+                        "100.0 %\n" in texts[-1])
+
+        wait_until(holds, "lanes of all ranks, and rank 3")
+
+    def test_rates_of_a_running_job_are_in_the_text(self):
+        self.start("run")
+        wait_until(lambda: re.search(r"(?m)^\w+ +world .*; [1-9]\d* calls/s, [0-9.]+ [kMG]?B/s$",
+                                     self.status("--timeout", QUERY_S).stdout),
+                   "rates of the world")
 
     def test_stopped_rank_is_silent_and_hides_no_other(self):
         pids = self.start("never", 3)
@@ -327,7 +350,7 @@ class Clients(StatusTest):
         wait_until(connected, "connect")
         return client
 
-    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=4):
+    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=VERSION):
         body = (bytes([version, what]) + rank.to_bytes(4, "little")
                 + timeout_ms.to_bytes(4, "little"))
         return HEAD + bytes([2, 0]) + len(body).to_bytes(4, "little") + body
@@ -412,8 +435,8 @@ class Clients(StatusTest):
         self.await_status(lambda a: a["operations_per_s"] > 0, "operations end", self.path)
 
 
-class HostileProcesses(StatusTest):
-    """A process that answers tutti status without end, or not completely."""
+class FakeProcess(StatusTest):
+    """A process that sends given answers to tutti status."""
 
     JOB = 0xab
 
@@ -431,7 +454,7 @@ class HostileProcesses(StatusTest):
         return HEAD + bytes([kind, 0]) + len(body).to_bytes(4, "little") + body
 
     def hello(self):
-        return self.frame(1, struct.pack("<BQIIIIBH", 4, self.JOB, 0, 4, 1, os.getpid(), 0, 1)
+        return self.frame(1, struct.pack("<BQIIIIBH", VERSION, self.JOB, 0, 4, 1, os.getpid(), 0, 1)
                           + b"h")
 
     def rows(self, first):
@@ -458,6 +481,55 @@ class HostileProcesses(StatusTest):
 
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
+
+
+class Reports(FakeProcess):
+    """The text of given reports."""
+
+    def row(self, kind, body):
+        return struct.pack("<BH", kind, len(body)) + body
+
+    def lanes(self, wire, ranks, rated, lanes, up, down_rank, down_most):
+        return self.row(8, struct.pack("<H", len(wire)) + wire
+                        + struct.pack("<8IQQQQIQ", ranks, rated, lanes, up, down_rank, down_most, 0,
+                                      0, 7, 1500000, 0, 0, 0, 0))
+
+    def shares(self, ranks, most, lowest):
+        return self.row(9, struct.pack("<IIB", ranks, most, len(lowest))
+                        + b"".join(struct.pack("<II", *entry) for entry in lowest))
+
+    def text(self, *rows):
+        totals = self.row(1, struct.pack("<5IQQ", 4, 4, 0, 0, 0, 120, 2500000))
+        self.serve(lambda: [self.frame(3, totals + b"".join(rows)), self.frame(4, b"")])
+        done = self.status("--timeout", QUERY_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("4 ranks report: 4 in an operation, 0 in none; 120 operations/s, 2.5 MB/s\n",
+                      done.stdout)
+        return done.stdout
+
+    def test_lanes_that_are_down_are_shown_with_their_rank(self):
+        text = self.text(self.lanes(b"tcp", 4, 4, 24, 21, 2, 3),
+                         self.lanes(b"shm", 3, 0, 6, 6, 0, 0))
+        self.assertIn("\nlanes of tcp: 24 on 4 ranks, 3 down (most at rank 2: 3), 1.5 MB/s\n", text)
+        self.assertIn("\nlanes of shm: 6 on 3 ranks, 0 down\n", text)
+
+    def test_slowest_ranks_are_shown(self):
+        lowest = [(rank, 10 * i) for i, rank in enumerate((3, 2, 0, 1, 7, 6, 5, 4))]
+        self.assertIn("\nslowest ranks: 3 (0.0 %), 2 (1.0 %), 0 (2.0 %), 1 (3.0 %) of the last "
+                      "second in collectives; others up to 90.0 %\n",
+                      self.text(self.shares(8, 900, lowest)))
+
+    def test_ranks_with_about_equal_shares_are_not_slow(self):
+        text = self.text(self.shares(3, 900, [(1, 451), (0, 900), (2, 900)]))
+        self.assertIn("\nslowest ranks: none (all were in collectives for 45 to 90 % of the last "
+                      "second)\n", text)
+
+    def test_a_job_outside_of_collectives_has_no_slow_rank(self):
+        self.assertNotIn("slowest", self.text(self.shares(3, 49, [(1, 0), (0, 1), (2, 49)])))
+
+
+class HostileProcesses(FakeProcess):
+    """A process that answers tutti status without end, or not completely."""
 
     def query_it(self):
         """Returns the output and the peak memory in KiB of a query that must fail."""

@@ -69,7 +69,9 @@ static const struct tt_collect_ops ops = {
 static void check_bounds(const struct tt_status_report *r)
 {
     tt_assert(r->ncomms <= TT_STATUS_COMMS_MAX && r->nops <= TT_STATUS_OPS_MAX &&
-              r->nlanes <= TT_STATUS_WIRES_MAX);
+              r->nlanes <= TT_STATUS_WIRES_MAX && r->shares.n <= TT_STATUS_SLOW_MAX);
+    for (uint32_t i = 1; i < r->shares.n; i++)
+        tt_assert(r->shares.share[i - 1] <= r->shares.share[i]);
     for (uint32_t i = 0; i < r->nlanes; i++)
         tt_assert(memchr(r->lanes[i].wire, 0, sizeof r->lanes[i].wire));
     for (uint32_t i = 0; i < r->ncomms; i++) {
@@ -95,7 +97,8 @@ static void check_again(const struct tt_status_report *r)
         tt_assert(tt_status_merge(&again, rows, bytes));
     tt_assert(again.nreported == r->nreported && again.left_out == r->left_out &&
               again.ncomms == r->ncomms && again.ndumps == r->ndumps && again.nops == r->nops &&
-              again.nlanes == r->nlanes && again.detail.present == r->detail.present);
+              again.nlanes == r->nlanes && again.detail.present == r->detail.present &&
+              again.shares.nranks == r->shares.nranks && again.shares.n == r->shares.n);
     for (uint32_t i = 0; i < r->ncomms; i++)
         tt_assert(again.comms[i].hash == r->comms[i].hash &&
                   again.comms[i].nreported == r->comms[i].nreported &&

@@ -57,8 +57,11 @@ static void make_part(struct tt_status_report *r, uint32_t rank)
         r, &(struct tt_status_op){ .rank = rank, .age_ns = 10 + rank, .peer = TT_STATUS_NO_RANK });
     tt_status_add_lanes(r, &(struct tt_status_lanes){ .wire = "tcp",
                                                       .nranks = 1,
+                                                      .nrated = rank % 2,
                                                       .lanes = 4,
-                                                      .up = 3,
+                                                      .up = rank == 21 ? 2 : 3,
+                                                      .down_rank = rank,
+                                                      .down_most = rank == 21 ? 2 : 1,
                                                       .idle = 1,
                                                       .depth = rank % 20,
                                                       .posts_per_s = 2,
@@ -67,6 +70,11 @@ static void make_part(struct tt_status_report *r, uint32_t rank)
                                                       .outstanding_bytes = rank % 30,
                                                       .most_rank = rank,
                                                       .most_bytes = rank % 30 });
+    tt_status_add_shares(r, &(struct tt_status_shares){ .nranks = 1,
+                                                        .most = 900 - rank / 2,
+                                                        .n = 1,
+                                                        .rank = { rank },
+                                                        .share = { 900 - rank / 2 } });
     tt_status_add_rank(r, TT_STATUS_SILENT, 1000 + rank % 3, 1);
 }
 
@@ -90,11 +98,20 @@ static void check_whole(const struct tt_status_report *r)
     assert_true(c->rates.least_rank == 13 && c->rates.least == 20);
     assert_true(c->rates.most_rank == 1 && c->rates.most == 701);
     assert_true(r->nlanes == 1 && r->lanes[0].nranks == PARTS && r->lanes[0].lanes == 4 * PARTS);
-    assert_true(r->lanes[0].up == 3 * PARTS && r->lanes[0].idle == PARTS);
+    assert_true(r->lanes[0].up == 3 * PARTS - 1 && r->lanes[0].idle == PARTS);
+    assert_true(r->lanes[0].down_rank == 21 && r->lanes[0].down_most == 2);
+    assert_int_equal(r->lanes[0].nrated, PARTS / 2);
     assert_true(r->lanes[0].bytes_per_s == PARTS * (PARTS - 1) / 2);
     assert_true(r->lanes[0].depth == 19 && r->lanes[0].posts_per_s == 2 * PARTS);
     assert_true(r->lanes[0].most_rank == 29 && r->lanes[0].most_bytes == 29);
     assert_false(tt_status_find_comm(r, 100)->has_rates);
+    assert_true(r->shares.nranks == PARTS && r->shares.most == 900);
+    assert_int_equal(r->shares.n, TT_STATUS_SLOW_MAX);
+    for (uint32_t i = 0; i < TT_STATUS_SLOW_MAX; i++) {
+        const uint32_t rank = PARTS - 2 - i / 2 * 2 + i % 2;    /* pairs have equal shares */
+
+        assert_true(r->shares.rank[i] == rank && r->shares.share[i] == 900 - rank / 2);
+    }
     for (uint32_t i = 0; i < 2; i++) {
         const struct tt_status_group *g = &c->groups[i];
         const bool behind = g->key.seq == 6;
@@ -201,7 +218,7 @@ static void truncated_rows_are_refused(void **state)
         refused += !tt_status_merge(&again, rows, n);
         tt_status_report_fini(&again);
     }
-    assert_int_equal(refused, bytes - 1 - 8);   /* all but those at the end of one of 9 rows */
+    assert_int_equal(refused, bytes - 1 - 9);   /* all but those at the end of one of 10 rows */
     tt_status_report_fini(&r);
 }
 

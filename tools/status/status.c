@@ -10,6 +10,8 @@
 #include "tools/tool.h"
 
 #define TIMEOUT_S 5
+#define SAMPLE_MS 200           /* for the first sample of lanes, on all ranks */
+#define QUICK_S 0.5
 #define CLEAR_SCREEN "\033[H\033[2J"
 
 struct options {
@@ -109,27 +111,49 @@ static bool print_answer(const struct options *o, const struct status_answer *a)
     return true;
 }
 
-/* Queries a process, and prints the answer. */
-static bool show(const struct options *o, const struct status_where *w)
+/* Queries a process. On success the caller calls status_answer_fini. */
+static bool query(const struct options *o, const struct status_where *w, struct status_answer *a)
 {
-    const struct tt_collect_query q = { .what = o->dump       ? TT_COLLECT_DUMP
-                                                : o->in_depth ? TT_COLLECT_RANK
-                                                              : TT_COLLECT_ALL,
+    const struct tt_collect_query q = { .what = o->dump                ? TT_COLLECT_DUMP
+                                                : o->in_depth          ? TT_COLLECT_RANK
+                                                : o->form == FORM_TEXT ? TT_COLLECT_RATES
+                                                                       : TT_COLLECT_ALL,
                                         .target = o->rank,
                                         .timeout_ms = o->target.timeout_ms };
     char why[STATUS_WHY_BYTES] = "";
-    struct status_answer a;
     struct status_link l;
     bool good = status_connect(w, o->target.timeout_ms, &l, why);
 
     if (good) {
-        good = status_ask(w, &l, &q, &a, why);
+        good = status_ask(w, &l, &q, a, why);
         status_disconnect(&l);
     }
-    if (!good) {
+    if (!good)
         fprintf(stderr, "tutti status: %s\n", why);
-        return false;
+    return good;
+}
+
+/* Lanes are sampled from the first query on. Returns whether a second one, which shows them, takes
+ * little time. */
+static bool needs_lanes(const struct options *o, const struct status_answer *a)
+{
+    return a->query.what == TT_COLLECT_RATES && o->watch_s == 0 && a->report.nlanes == 0 &&
+           a->report.nreported > 1 && a->seconds < QUICK_S;
+}
+
+/* Queries a process, and prints the answer. */
+static bool show(const struct options *o, const struct status_where *w)
+{
+    struct status_answer a;
+    bool good = query(o, w, &a);
+
+    if (good && needs_lanes(o, &a)) {
+        status_answer_fini(&a);
+        poll(NULL, 0, SAMPLE_MS);
+        good = query(o, w, &a);
     }
+    if (!good)
+        return false;
     if (o->watch_s > 0 && o->form == FORM_TEXT && isatty(STDOUT_FILENO))
         fputs(CLEAR_SCREEN, stdout);
     good = print_answer(o, &a);

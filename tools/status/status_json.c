@@ -158,8 +158,11 @@ static struct json_object *json_lanes(const struct tt_status_lanes *l)
 
     add(o, "wire", json_object_new_string(l->wire));
     add_number(o, "ranks", l->nranks);
+    add_number(o, "ranks_with_rates", l->nrated);
     add_number(o, "lanes", l->lanes);
     add_number(o, "up", l->up);
+    add(o, "most_down_rank", l->down_most ? json_rank(l->down_rank) : NULL);
+    add_number(o, "most_down", l->down_most);
     add_number(o, "idle", l->idle);
     add_number(o, "posts_per_s", l->posts_per_s);
     add_number(o, "bytes_per_s", l->bytes_per_s);
@@ -168,6 +171,23 @@ static struct json_object *json_lanes(const struct tt_status_lanes *l)
     add_number(o, "outstanding_bytes", l->outstanding_bytes);
     add_number(o, "most_outstanding_rank", l->most_rank);
     add_number(o, "most_outstanding_bytes", l->most_bytes);
+    return o;
+}
+
+static struct json_object *json_shares(const struct tt_status_shares *s)
+{
+    struct json_object *o = json_object_new_object(), *lowest = json_object_new_array();
+
+    add_number(o, "ranks", s->nranks);
+    add(o, "most", json_object_new_double((double)s->most / TT_STATUS_WHOLE));
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct json_object *entry = json_object_new_object();
+
+        add_number(entry, "rank", s->rank[i]);
+        add(entry, "share", json_object_new_double((double)s->share[i] / TT_STATUS_WHOLE));
+        json_object_array_add(lowest, entry);
+    }
+    add(o, "lowest", lowest);
     return o;
 }
 
@@ -232,6 +252,7 @@ bool status_print_json(const struct status_answer *a, FILE *to)
         for (uint32_t i = 0; i < a->report.nlanes; i++)
             json_object_array_add(lanes, json_lanes(&a->report.lanes[i]));
         add(o, "lanes", lanes);
+        add(o, "shares", json_shares(&a->report.shares));
     }
     text =
         json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);

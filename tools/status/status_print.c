@@ -8,6 +8,8 @@
 
 #define TEXT_BYTES 160
 #define LISTED_MAX 16u          /* ranks of a list that are printed */
+#define SLOWEST_MAX 4u
+#define SHARE_LEAST 50u         /* largest share, in thousandths, below which no rank is slow */
 
 void status_print_age(uint64_t ns, FILE *to)
 {
@@ -95,6 +97,50 @@ void status_print_lists(const struct status_answer *a, FILE *to)
                 unknown, unknown == 1 ? "" : "s");
 }
 
+/* Lanes that are down fail over to others, so that nothing else shows them. */
+static void print_lanes(const struct status_answer *a, FILE *to)
+{
+    const struct tt_status_report *r = &a->report;
+
+    for (uint32_t i = 0; i < r->nlanes; i++) {
+        const struct tt_status_lanes *l = &r->lanes[i];
+        const uint32_t down = l->lanes - l->up;
+
+        fprintf(to, "lanes of %s: %u on %u rank%s, %u down", l->wire, l->lanes, l->nranks,
+                l->nranks == 1 ? "" : "s", down);
+        if (down)
+            fprintf(to, " (most at rank %u: %u)", l->down_rank, l->down_most);
+        if (l->nrated) {
+            fprintf(to, ", ");
+            status_print_rate(l->bytes_per_s, to);
+        }
+        fprintf(to, "\n");
+    }
+}
+
+/* The ranks with at most half of the largest share. */
+static void print_slowest(const struct status_answer *a, FILE *to)
+{
+    const struct tt_status_shares *s = &a->report.shares;
+    uint32_t n = 0;
+
+    while (n < s->n && n < SLOWEST_MAX && 2 * s->share[n] <= s->most)
+        n++;
+    if (s->most < SHARE_LEAST || s->nranks < 2)
+        return;
+    if (n == 0) {
+        fprintf(to,
+                "slowest ranks: none (all were in collectives for %.0f to %.0f %% of the last "
+                "second)\n",
+                s->share[0] / 10.0, s->most / 10.0);
+        return;
+    }
+    fprintf(to, "slowest rank%s: ", n == 1 ? "" : "s");
+    for (uint32_t i = 0; i < n; i++)
+        fprintf(to, "%s%u (%.1f %%)", i ? ", " : "", s->rank[i], s->share[i] / 10.0);
+    fprintf(to, " of the last second in collectives; others up to %.1f %%\n", s->most / 10.0);
+}
+
 struct unreported {
     FILE *to;
     uint32_t n;
@@ -151,6 +197,10 @@ static void print_comm(const struct status_answer *a, const struct status_judged
         status_op_text(&j->lead->key, op, sizeof op);
         fprintf(to, " in %s, number %" PRIu64 ", since ", op, j->lead->key.seq);
         status_print_age(j->lead->age_max_ns, to);
+    }
+    if (c->has_rates && c->rates.calls) {
+        fprintf(to, "; %" PRIu64 " calls/s, ", c->rates.calls);
+        status_print_rate(c->rates.bytes, to);
     }
     fprintf(to, "\n");
     for (uint32_t i = 0; i < c->ngroups && j->verdict != STATUS_IDLE; i++)
@@ -222,6 +272,8 @@ void status_print(const struct status_answer *a, uint32_t rows, FILE *to)
     print_head(a, to);
     print_totals(a, to);
     status_print_lists(a, to);
+    print_lanes(a, to);
+    print_slowest(a, to);
     for (; shown < n && shown < rows; shown++)
         print_comm(a, &judged[shown], to);
     if (n > shown)

@@ -112,12 +112,14 @@ static void print_comm(const struct tt_status_comm *c, FILE *to)
 /* The lanes of a transport: sums over the ranks that know them. */
 static void print_lanes(const struct tt_status_lanes *l, FILE *to)
 {
-    char idle[16] = "-";
+    char idle[16] = "-", posts[24] = "-";
 
-    if (l->up)
+    if (l->up && l->nrated)
         snprintf(idle, sizeof idle, "%.0f %%", 100.0 * l->idle / l->up);
-    fprintf(to, "%-8.15s %6u %7u %6u %6s %6u %9" PRIu64 "  ", l->wire, l->nranks, l->lanes,
-            l->lanes - l->up, idle, l->depth, l->posts_per_s);
+    if (l->nrated)
+        snprintf(posts, sizeof posts, "%" PRIu64, l->posts_per_s);
+    fprintf(to, "%-8.15s %6u %7u %6u %6s %6u %9s  ", l->wire, l->nranks, l->lanes, l->lanes - l->up,
+            idle, l->depth, posts);
     status_print_rate(l->bytes_per_s, to);
     fprintf(to, ", %" PRIu64 " (%" PRIu64 " B) outstanding", l->outstanding, l->outstanding_bytes);
     if (l->most_bytes)
