@@ -79,6 +79,20 @@ static bool add_directory(struct dump_files *f, const char *path, const char *wh
     return ok;
 }
 
+uint32_t dump_files_count(const char *dir)
+{
+    DIR *folder = opendir(dir);
+    struct dirent *entry;
+    uint32_t n = 0;
+
+    if (!folder)
+        return 0;
+    while ((entry = readdir(folder)))
+        n += is_dump_name(entry->d_name);
+    closedir(folder);
+    return n;
+}
+
 static void take_paths(void *options, struct argp_state *state, char *arg)
 {
     struct dump_paths *paths = options;
@@ -90,7 +104,7 @@ static void check_paths(void *options, struct argp_state *state)
 {
     const struct dump_paths *paths = options;
 
-    if (paths->n == 0)
+    if (paths->n == 0 && !paths->is_optional)
         argp_error(state, "missing argument: the trace dumps, or their directory");
 }
 

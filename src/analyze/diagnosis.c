@@ -160,12 +160,13 @@ static void add_diagnosis(struct tt_diagnoses *out, const struct tt_diagnosis *x
     out->n += out->n < TT_DIAGNOSIS_MAX;
 }
 
-/* Returns whether a component can be the cause: an operation waits in or for it. */
+/* Returns whether a component can be the cause: an operation has waited in or for it, for long
+ * enough. */
 static bool is_cause(const struct tt_waits *w, const struct groups *g, uint32_t c)
 {
     const uint32_t n = g->first[c + 1] - g->first[c];
 
-    return w->is_end[c] &&
+    return w->is_end[c] && w->waited_ns[c] >= (double)w->d->hung_ns &&
            (n > 1 || !tt_waits_is_rank(w, g->nodes[g->first[c]]) || w->nwaiting[c] > 0);
 }
 

@@ -143,6 +143,8 @@ struct tt_dumps {
                                            of this host are comparable; else 0 */
     uint32_t kept_max;                  /* TT_DUMPS_KEPT; the caller may set 1 to
                                            TT_DUMPS_KEPT_MAX before the first dump */
+    int64_t hung_ns;                    /* waits of at least this time can have a cause; the caller
+                                           may set it before tt_waits_init. 0: any wait */
     uint32_t ndumps, ncomplete, nrejected;
     uint64_t nskipped;                  /* lines of unknown kinds */
     uint64_t nrecords;                  /* operations in the dumps */

@@ -228,6 +228,19 @@ static void describe_last(const struct tt_ends *e, uint32_t rank, struct tt_diag
         tt_ends_evidence(x, "rank %u made no call", rank);
 }
 
+/* The rank has begun an operation shortly before its dump, so that it makes progress. */
+static void ends_at_young(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
+{
+    const struct tt_dumps_op *op = &e->w->d->ops[e->w->young[rank]];
+    char words[128], span[32];
+
+    x->kind = TT_DIAGNOSIS_UNKNOWN;
+    x->at = rank;
+    tt_ends_evidence(x, "rank %u has been in %s for only %s, so it may still make progress", rank,
+                     tt_diagnosis_op_words(e->w->d, op, words, sizeof words),
+                     tt_ends_span(op->called, e->w->d->ranks[rank].now, span));
+}
+
 void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     const struct tt_dumps *d = e->w->d;
@@ -250,6 +263,10 @@ void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x
             tt_ends_evidence(x, "the last message of rank %u arrived %s before the %s", rank,
                              tt_ends_span(r->heard, e->w->at, span),
                              e->w->has_failure ? "first failure" : "first dump");
+        return;
+    }
+    if (e->w->young[rank] != TT_DUMPS_NONE) {
+        ends_at_young(e, rank, x);
         return;
     }
     tt_ends_culprit(x, rank);

@@ -1,5 +1,6 @@
 #include "analyze/waits.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "analyze/p2p.h"
 #include "base/status.h"
 
+#define YOUNG_PARTS 5       /* young operations: in progress for less than this part of hung_ns */
 #define MEMBERS_VISITED_MAX (1ull << 28)    /* over all communicators: bounds the time */
 
 /* ---- the time of the first failure ---- */
@@ -64,10 +66,38 @@ bool tt_waits_is_after(const struct tt_waits *w, uint32_t rank, int64_t t)
            t > limit;
 }
 
+/* Returns how long an incomplete operation had been in progress at the dump of its rank; infinite:
+ * it failed, or the time is not known. */
+static double age_of(const struct tt_waits *w, const struct tt_dumps_op *op)
+{
+    const int64_t now = w->d->ranks[op->rank].now;
+
+    return op->ended != TT_DUMPS_NEVER || op->called == TT_DUMPS_NEVER || now == TT_DUMPS_NEVER
+               ? INFINITY
+               : (double)now - (double)op->called;
+}
+
+static bool is_young(const struct tt_waits *w, const struct tt_dumps_op *op)
+{
+    return w->d->hung_ns > 0 && op->is_open && age_of(w, op) < (double)w->d->hung_ns / YOUNG_PARTS;
+}
+
+static void find_young(struct tt_waits *w)
+{
+    for (uint32_t i = 0; i < w->d->nranks; i++) {
+        const struct tt_dumps_rank *r = &w->d->ranks[i];
+
+        w->young[i] = TT_DUMPS_NONE;
+        for (uint32_t k = 0; k < r->nops; k++)
+            if (is_young(w, &w->d->ops[r->ops_first + k]))
+                w->young[i] = (uint32_t)(r->ops_first + k);
+    }
+}
+
 /* Returns whether an operation was incomplete at the time of the first failure. */
 static bool is_record(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
-    return !tt_waits_is_after(w, op->rank, op->called) &&
+    return !tt_waits_is_after(w, op->rank, op->called) && !is_young(w, op) &&
            (op->is_open || tt_waits_is_after(w, op->rank, op->ended));
 }
 
@@ -475,6 +505,8 @@ static uint32_t find_target(const struct tt_waits *w, uint32_t i)
                                                      : tt_waits_node_of_record(w, other);
     if (!w->d->ranks[p].is_complete)
         return target_without_dump(w, p, instance);
+    if (w->young[p] != TT_DUMPS_NONE)
+        return p;               /* perhaps in this very operation */
     if (op->class == TT_OP_ONE_SIDED)
         return op->waits_for == TT_WAIT_COMPLETION ? TT_DUMPS_NONE : p;
     return tt_waits_called(w, p, op) ? TT_DUMPS_NONE : p;
@@ -482,9 +514,14 @@ static uint32_t find_target(const struct tt_waits *w, uint32_t i)
 
 static void count_waiting(struct tt_waits *w)
 {
-    for (uint32_t r = 0; r < w->d->nranks; r++)
-        if (w->nwaited[r] > 0)
-            w->nwaiting[w->end_of[w->component[r]]]++;
+    for (uint32_t r = 0; r < w->d->nranks; r++) {
+        const uint32_t end = w->end_of[w->component[r]];
+
+        w->nwaiting[end] += w->nwaited[r] > 0;
+        for (uint32_t k = 0; k < w->nwaited[r]; k++)
+            w->waited_ns[end] =
+                fmax(w->waited_ns[end], age_of(w, tt_waits_op(w, w->rank_first[r] + k)));
+    }
 }
 
 /* ---- life ---- */
@@ -493,6 +530,10 @@ static bool allocate(struct tt_waits *w)
 {
     const size_t nranks = w->d->nranks;
 
+    w->young = calloc(nranks + 1, sizeof *w->young);
+    if (!w->young)
+        return false;
+    find_young(w);
     list_records(w);
     w->records = calloc((size_t)w->nrecords + 1, sizeof *w->records);
     w->rank_first = calloc(nranks + 1, sizeof *w->rank_first);
@@ -523,9 +564,11 @@ static bool build(struct tt_waits *w)
     if (!tt_waits_components(w))
         return false;
     w->nwaiting = calloc((size_t)w->ncomponents + 1, sizeof *w->nwaiting);
-    if (w->nwaiting)
-        count_waiting(w);
-    return w->nwaiting;
+    w->waited_ns = calloc((size_t)w->ncomponents + 1, sizeof *w->waited_ns);
+    if (!w->nwaiting || !w->waited_ns)
+        return false;
+    count_waiting(w);
+    return true;
 }
 
 tutti_status tt_waits_init(struct tt_waits *w, const struct tt_dumps *d)
@@ -551,6 +594,8 @@ void tt_waits_fini(struct tt_waits *w)
     free(w->component);
     free(w->end_of);
     free(w->nwaiting);
+    free(w->waited_ns);
+    free(w->young);
     free(w->is_end);
     *w = (struct tt_waits){ .d = NULL };
 }

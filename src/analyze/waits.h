@@ -8,7 +8,11 @@
  *   instance  -> the ranks that have not called it
  *
  * Components without an edge to another component are the ends of all chains of waits. The rule and
- * its two assumptions: "Collective Communication for 100k+ GPUs", section 7.4. */
+ * its two assumptions: "Collective Communication for 100k+ GPUs", section 7.4.
+ *
+ * Dumps of a job that may be working (tt_dumps.hung_ns) do not satisfy the first assumption. There,
+ * a rank in an operation that began shortly before its dump makes progress: it has no record of it,
+ * so that chains of waits end at the rank. */
 #ifndef TT_ANALYZE_WAITS_H
 #define TT_ANALYZE_WAITS_H
 
@@ -49,6 +53,10 @@ struct tt_waits {
     uint32_t *component;                /* [nnodes] */
     uint32_t *end_of;                   /* [ncomponents] end of a chain of waits from there */
     uint32_t *nwaiting;                 /* [ncomponents] of an end: ranks whose chain ends there */
+    double *waited_ns;                  /* [ncomponents] of an end: the longest of these waits;
+                                           infinite: an operation failed */
+    uint32_t *young;                    /* [nranks] an operation in progress that began shortly
+                                           before the dump, or NONE */
     bool *is_end;                       /* [ncomponents] */
     uint32_t nrecords, ninstances, nnodes, ncomponents;
     size_t nmissing, cap_missing;

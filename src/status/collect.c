@@ -10,13 +10,14 @@
 enum { QUERY = 1, TAKEN, ROWS, MORE, END, BUSY };
 
 #define HEAD_BYTES 13u                  /* type, root, number */
-#define QUERY_BYTES (HEAD_BYTES + 1 + 4 + 4 + 4 + 4)
+#define QUERY_BYTES_MAX (HEAD_BYTES + 1 + 4 + 4 + 4 + 4 + 2 + TT_COLLECT_DIR_BYTES)
 #define ROWS_BYTES (TT_OVERLAY_BYTES - HEAD_BYTES)
 #define LEVELS 64u                      /* the deadline of a level is 1/LEVELS earlier */
 #define ACK_MS_MIN 20u
 #define NO_PARENT UINT32_MAX
 
 _Static_assert(ROWS_BYTES >= TT_STATUS_ROWS_MIN, "a frame has room for every row");
+_Static_assert(QUERY_BYTES_MAX <= TT_OVERLAY_BYTES, "a frame has room for every query");
 
 /* State of a neighbour in a collection. */
 enum link_state {
@@ -46,6 +47,13 @@ struct tt_collection {
     struct tt_status_cursor at;
     uint32_t window;                    /* frames that it may send */
 };
+
+bool tt_collect_query_is_valid(const struct tt_collect_query *q)
+{
+    if (q->what >= TT_COLLECT_WHATS || !memchr(q->dir, 0, sizeof q->dir))
+        return false;
+    return !*q->dir || (q->what == TT_COLLECT_DUMP && *q->dir == '/');
+}
 
 void tt_collect_init(struct tt_collect *c, uint32_t rank, uint32_t nranks,
                      const struct tt_collect_ops *ops, void *arg)
@@ -143,7 +151,7 @@ static bool send_query(struct tt_collect *c, const struct tt_collection *x, uint
 {
     const uint64_t left_ns = x->due_ns > now_ns ? x->due_ns - now_ns : 0;
     const uint64_t left_ms = left_ns / TT_MS;
-    uint8_t frame[QUERY_BYTES];
+    uint8_t frame[QUERY_BYTES_MAX];
     struct tt_writer w;
 
     write_frame_head(&w, frame, sizeof frame, QUERY, x->root, x->number);
@@ -152,7 +160,9 @@ static bool send_query(struct tt_collect *c, const struct tt_collection *x, uint
     tt_write_u32(&w, x->ack_ms);
     tt_write_u32(&w, x->step_ms);
     tt_write_u32(&w, left_ms > x->step_ms ? (uint32_t)(left_ms - x->step_ms) : 0);
-    return c->ops->send(c->arg, to, frame, QUERY_BYTES);
+    tt_write_string(&w, x->query.dir);
+    tt_assert(!w.bad);
+    return c->ops->send(c->arg, to, frame, (uint16_t)tt_writer_bytes(&w));
 }
 
 /* ---- the end of a rank's part ---- */
@@ -293,6 +303,7 @@ static void query_neighbours(struct tt_collect *c, struct tt_collection *x, uint
             l->state = LINK_DONE;
     }
     x->report.nreported = 1;
+    x->query.number = x->number * c->nranks + x->root;
     c->ops->snapshot(c->arg, &x->query, &x->report);
 }
 
@@ -362,8 +373,9 @@ static bool handle_query(struct tt_collect *c, uint32_t from, uint32_t root, uin
     ack_ms = tt_read_u32(r);
     step_ms = tt_read_u32(r);
     left_ms = tt_read_u32(r);
+    tt_read_string(r, q.dir, sizeof q.dir);
     q.timeout_ms = left_ms;
-    if (r->bad || r->at != r->end || q.what >= TT_COLLECT_WHATS || root >= c->nranks ||
+    if (r->bad || r->at != r->end || !tt_collect_query_is_valid(&q) || root >= c->nranks ||
         number == 0 || left_ms > TT_COLLECT_MS_MAX || ack_ms > TT_COLLECT_MS_MAX ||
         step_ms > TT_COLLECT_MS_MAX)
         return false;

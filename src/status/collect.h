@@ -30,6 +30,7 @@
 #define TT_COLLECT_WINDOW 32u           /* frames of rows without MORE */
 #define TT_COLLECT_DONE_MAX 64u         /* remembered collections that are over */
 #define TT_COLLECT_MS_MAX 600000u
+#define TT_COLLECT_DIR_BYTES 256u
 #define TT_COLLECT_NEVER UINT64_MAX
 
 /* What is collected. */
@@ -37,7 +38,7 @@ enum tt_collect_what {
     TT_COLLECT_ALL,                     /* the positions of all ranks */
     TT_COLLECT_RANK,                    /* one rank in depth */
     TT_COLLECT_RATES,                   /* the same as ALL, and the rates of communicators */
-    TT_COLLECT_DUMP,                    /* none: each rank writes a trace dump */
+    TT_COLLECT_DUMP,                    /* none: each process writes a trace dump */
     TT_COLLECT_WHATS
 };
 
@@ -45,7 +46,14 @@ struct tt_collect_query {
     uint8_t what;                       /* enum tt_collect_what */
     uint32_t target;                    /* TT_COLLECT_RANK: the rank */
     uint32_t timeout_ms;                /* 1 to TT_COLLECT_MS_MAX */
+    char dir[TT_COLLECT_DIR_BYTES];     /* TT_COLLECT_DUMP: directory of the dumps, an absolute
+                                           path; "": TUTTI_TRACE_DIR of each process */
+    uint64_t number;                    /* identifies the collection in its job; set by
+                                           tt_collect */
 };
+
+/* Returns whether the fields of a query that others have sent are valid, except the timeout. */
+bool tt_collect_query_is_valid(const struct tt_collect_query *q);
 
 /* What the machine needs from its surroundings. */
 struct tt_collect_ops {

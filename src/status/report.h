@@ -139,7 +139,8 @@ struct tt_status_report {
     uint32_t nreported;         /* ranks */
     uint32_t nactive;           /* of these, with an operation in progress */
     uint32_t nuntraced;         /* of these, without a trace of operations */
-    uint32_t ndumps;            /* of these, write a trace dump */
+    uint32_t ndumping;          /* of these, are in a process that writes a trace dump */
+    uint32_t ndumps;            /* such processes: the files */
     uint32_t left_out;          /* rows beyond a maximum, or without memory */
     uint64_t ops_per_s, bytes_per_s;        /* ended in the last second, of all ranks */
     uint32_t ncomms, comms_cap;

@@ -39,6 +39,7 @@ static void write_totals(struct tt_writer *w, const struct tt_status_report *r)
     tt_write_u32(w, r->nreported);
     tt_write_u32(w, r->nactive);
     tt_write_u32(w, r->nuntraced);
+    tt_write_u32(w, r->ndumping);
     tt_write_u32(w, r->ndumps);
     tt_write_u32(w, r->left_out);
     tt_write_u64(w, r->ops_per_s);
@@ -285,6 +286,7 @@ static void merge_totals(struct tt_status_report *r, struct tt_reader *in)
     r->nreported = tt_status_sum(r->nreported, tt_read_u32(in));
     r->nactive = tt_status_sum(r->nactive, tt_read_u32(in));
     r->nuntraced = tt_status_sum(r->nuntraced, tt_read_u32(in));
+    r->ndumping = tt_status_sum(r->ndumping, tt_read_u32(in));
     r->ndumps = tt_status_sum(r->ndumps, tt_read_u32(in));
     r->left_out = tt_status_sum(r->left_out, tt_read_u32(in));
     r->ops_per_s = sum_u64(r->ops_per_s, tt_read_u64(in));

@@ -9,6 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/prng.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/watched.h"
@@ -213,7 +214,7 @@ static void client_open(struct tt_service *s, int fd, uint64_t now_ns)
     if (gethostname(hello.host, sizeof hello.host - 1) != 0)
         *hello.host = 0;
     *c = (struct client){ .fd = fd, .since_ns = now_ns };
-    tt_framer_init(&c->in, TT_TALK_REQUEST_BYTES);
+    tt_framer_init(&c->in, TT_TALK_REQUEST_MAX);
     service_watch(s, EPOLL_CTL_ADD, fd, EPOLLIN, ON_CLIENT | client_number(s, c));
     c->out_end = tt_talk_hello_write(&hello, c->out);
     client_send(s, c, now_ns);
@@ -271,8 +272,10 @@ static void collect_snapshot(void *arg, const struct tt_collect_query *q,
                              struct tt_status_report *r)
 {
     const struct tt_service *s = arg;
+    struct tt_collect_query here = *q;
 
-    tt_status_snapshot(q, s->conf.rank, &s->conf.source, r);
+    here.number ^= tt_mix64(s->conf.job);       /* a process may be in several jobs */
+    tt_status_snapshot(&here, s->conf.rank, &s->conf.source, r);
 }
 
 static struct client *find_client(struct tt_service *s, enum client_state state)

@@ -327,6 +327,14 @@ static void snapshot_lanes(const struct scan *s, const struct tt_snapshot_source
     }
 }
 
+static void start_dump(const struct tt_collect_query *q, struct tt_status_report *r)
+{
+    const enum tt_dump_answer answer = tt_dump_command(q->dir, q->number);
+
+    r->ndumping = answer != TT_DUMP_REFUSED;
+    r->ndumps = answer == TT_DUMP_STARTED;
+}
+
 void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
                         const struct tt_snapshot_source *source, struct tt_status_report *r)
 {
@@ -334,7 +342,7 @@ void tt_status_snapshot(const struct tt_collect_query *q, uint32_t rank,
 
     r->nuntraced = tt_oplog_depth() == 0;
     if (q->what == TT_COLLECT_DUMP)
-        r->ndumps = tt_dump_command();
+        start_dump(q, r);
     if (q->what == TT_COLLECT_DUMP || (q->what == TT_COLLECT_RANK && q->target != rank))
         return;
     if (q->what == TT_COLLECT_RATES && source->lanes)

@@ -59,6 +59,7 @@ size_t tt_talk_request_write(const struct tt_collect_query *q, uint8_t *out)
     tt_write_u8(&w, q->what);
     tt_write_u32(&w, q->target);
     tt_write_u32(&w, q->timeout_ms);
+    tt_write_string(&w, q->dir);
     return talk_finish(&w, TT_TALK_REQUEST, out);
 }
 
@@ -67,13 +68,15 @@ bool tt_talk_request_read(const struct tt_frame *f, struct tt_collect_query *q)
     struct tt_reader r;
     uint8_t version;
 
+    *q = (struct tt_collect_query){ .number = 0 };
     tt_reader_init(&r, f->body, f->bytes);
     version = tt_read_u8(&r);
     q->what = tt_read_u8(&r);
     q->target = tt_read_u32(&r);
     q->timeout_ms = tt_read_u32(&r);
+    tt_read_string(&r, q->dir, sizeof q->dir);
     return f->type == TT_TALK_REQUEST && version == TT_TALK_VERSION && !r.bad && r.at == r.end &&
-           q->what < TT_COLLECT_WHATS && q->timeout_ms > 0 && q->timeout_ms <= TT_COLLECT_MS_MAX;
+           tt_collect_query_is_valid(q) && q->timeout_ms > 0 && q->timeout_ms <= TT_COLLECT_MS_MAX;
 }
 
 size_t tt_talk_refused_write(const char *why, uint8_t *out)

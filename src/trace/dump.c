@@ -56,6 +56,8 @@ static struct {
     uint32_t nautomatic;
     uint64_t automatic_ns;      /* time of the last automatic dump */
     bool stuck;                 /* the disk does not respond: nobody waits until it does */
+    uint64_t command;           /* number of the last command that has started a dump */
+    bool has_command;
 } dump = { .lock = PTHREAD_MUTEX_INITIALIZER, .last = &dump.first };
 
 static atomic_bool dump_is_on;      /* TUTTI_TRACE_DIR is set */
@@ -73,10 +75,10 @@ static void job_release(struct dump_job *j)
     free(j);
 }
 
-static void set_default_path(char out[PATH_MAX])
+static void set_path(char out[PATH_MAX], const char *dir)
 {
-    snprintf(out, PATH_MAX, "%s/tutti-trace.%016" PRIx64 ".%" PRIu64 ".jsonl", dump.dir, dump.job,
-             dump.rank);
+    snprintf(out, PATH_MAX, "%.*s/tutti-trace.%016" PRIx64 ".%" PRIu64 ".jsonl",
+             (int)sizeof dump.dir, dir, dump.job, dump.rank);
 }
 
 /* path NULL: the default. */
@@ -90,7 +92,7 @@ static struct dump_job *job_create(const char *path, enum tt_dump_reason reason,
     if (path)
         snprintf(j->path, sizeof j->path, "%s", path);
     else
-        set_default_path(j->path);
+        set_path(j->path, dump.dir);
     j->reason = reason;
     j->has_message = message;
     snprintf(j->message, sizeof j->message, "%s", message ? message : "");
@@ -228,7 +230,7 @@ static void dump_child_reset(void)
     dump.first = NULL;
     dump.last = &dump.first;
     dump.njobs = 0;
-    dump.thread_runs = dump.watches = dump.started = dump.has_job = false;
+    dump.thread_runs = dump.watches = dump.started = dump.has_job = dump.has_command = false;
     atomic_store(&dump_is_on, false);
     init_changed();
 }
@@ -315,37 +317,53 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
     tt_dump_state_fini(s);
 }
 
-/* Returns whether a command waits in the queue. The first job does not count if it may already be
- * being written. The caller holds the lock. */
-static bool is_commanded(void)
+/* Returns whether a command for this file waits in the queue. The first job does not count if it may
+ * already be being written. The caller holds the lock. */
+static bool is_commanded(const char *path)
 {
     const struct dump_job *j = dump.first;
 
     for (j = j && dump.thread_runs ? j->next : j; j; j = j->next)
-        if (j->reason == TT_DUMP_COMMAND)
+        if (j->reason == TT_DUMP_COMMAND && strcmp(j->path, path) == 0)
             return true;
     return false;
 }
 
-bool tt_dump_command(void)
+/* The caller holds the lock. */
+static bool command_enqueue(const char *path)
 {
-    struct dump_job *j = NULL;
-    bool queued;
+    struct dump_job *j;
 
-    if (!atomic_load_explicit(&dump_is_on, memory_order_relaxed))
-        return false;
+    if (is_commanded(path))
+        return ensure_thread();
+    j = job_create(path, TT_DUMP_COMMAND, NULL);
+    if (j && job_enqueue(j))
+        return ensure_thread();
+    if (j)
+        job_release(j);
+    return false;
+}
+
+enum tt_dump_answer tt_dump_command(const char *dir, uint64_t number)
+{
+    enum tt_dump_answer answer = TT_DUMP_REFUSED;
+    char path[PATH_MAX];
+
+    if (!*dir && !atomic_load_explicit(&dump_is_on, memory_order_relaxed))
+        return answer;
+    dump_init();
     pthread_mutex_lock(&dump.lock);
-    queued = is_commanded();
-    if (!queued)
-        j = job_create(NULL, TT_DUMP_COMMAND, NULL);
-    if (j) {
-        queued = job_enqueue(j);
-        if (!queued)
-            job_release(j);
+    set_path(path, *dir ? dir : dump.dir);
+    if (dump.has_command && dump.command == number)
+        answer = TT_DUMP_SHARED;
+    else if (command_enqueue(path))
+        answer = TT_DUMP_STARTED;
+    if (answer == TT_DUMP_STARTED) {
+        dump.has_command = true;
+        dump.command = number;
     }
-    queued = queued && ensure_thread();
     pthread_mutex_unlock(&dump.lock);
-    return queued;
+    return answer;
 }
 
 /* ---- calls ---- */

@@ -39,9 +39,16 @@ bool tt_dump_is_due(void);
 /* Starts an automatic dump, which contains *s; takes its memory. Never waits. Any thread, also
  * under a progress lock. */
 void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dump_state *s);
-/* Starts a dump by a command for the whole job, unless one has not been written yet. Never waits,
- * as tt_dump_post. Returns whether one will be written: TUTTI_TRACE_DIR is set. */
-bool tt_dump_command(void);
+enum tt_dump_answer {
+    TT_DUMP_REFUSED,            /* there is no directory, or too many dumps are not complete */
+    TT_DUMP_STARTED,
+    TT_DUMP_SHARED              /* another rank of this process has started it for this command */
+};
+
+/* Starts a dump by a command for the whole job, unless one for the same file has not begun. `dir`:
+ * its directory; "": TUTTI_TRACE_DIR. number: identifies the command, which all ranks of this
+ * process receive. Never waits, as tt_dump_post. */
+enum tt_dump_answer tt_dump_command(const char *dir, uint64_t number);
 /* Waits until automatic dumps are written, at most TT_DUMP_AWAIT_NS. Not under a lock. */
 void tt_dump_await(void);
 /* As tutti_trace_dump. */

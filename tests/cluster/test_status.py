@@ -27,7 +27,7 @@ MANY = 64
 STRANGER = 65534
 QUERY_S = 8  # a rank without a sign of life for a quarter of it is listed
 HEAD = b"Tt"
-VERSION = 5  # of requests and answers
+VERSION = 6  # of requests and answers
 
 
 def tell_frames(data):
@@ -213,6 +213,90 @@ class Jobs(StatusTest):
         self.assertEqual(found.returncode, 3, found.stderr)
         self.assertEqual(json.loads(found.stdout)["diagnoses"][0]["culprits"], [3])
 
+    def analyze(self, *args, env=None):
+        return subprocess.run([TUTTI, "analyze", "--live", *map(str, args)], env=env or self.env,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+
+    def check_live(self, *args, **more):
+        """Rank 3 is the cause once each other rank has waited for a while."""
+        scratch = self.base.parent / "scratch"
+        scratch.mkdir()
+        env = {**self.env, "TMPDIR": str(scratch)}
+        self.start("never", 3, **more)
+        documents = []
+
+        def is_found():
+            done = self.analyze("--json", "--min-wait", 0.5, "--timeout", 60, *args, env=env)
+            self.assertEqual(done.stderr, "")
+            documents.append(json.loads(done.stdout))
+            return done.returncode == 3
+
+        wait_until(is_found, "the cause")
+        found = documents[-1]
+        self.assertEqual((found["dumps"], found["missing_dumps"], found["min_wait_ns"]),
+                         (RANKS, [], 500_000_000))
+        self.assertEqual([(d["kind"], d["culprits"]) for d in found["diagnoses"]],
+                         [("outside", [3])])
+        self.assertEqual(list(scratch.iterdir()), [])
+
+    def test_live_analysis_names_the_culprit(self):
+        self.check_live()
+
+    def test_live_analysis_does_not_use_the_directory_of_the_job(self):
+        folder = self.base.parent / "traces"
+        folder.mkdir()
+        self.check_live(self.base, TUTTI_TRACE_DIR=str(folder))
+        self.assertEqual(list(folder.iterdir()), [])
+
+    def test_live_analysis_keeps_dumps_on_request(self):
+        folder = self.base.parent / "kept"
+        folder.mkdir()
+        self.start("never", 3)
+        self.await_status(lambda a: is_missing(a, 3), "rank 3 is missing")
+        done = self.analyze("--timeout", 60, "--min-wait", 0, "--dumps", folder)
+        self.assertEqual((done.returncode, done.stderr), (3, ""))
+        self.assertRegex(done.stdout, "^Rank 3 did work outside Tutti and did not call allreduce")
+        self.assertEqual(len(list(folder.glob("tutti-trace.*.jsonl"))), RANKS)
+        done = self.analyze("--dumps", folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"tutti analyze: {folder} already contains trace dumps", done.stderr)
+
+    def test_live_analysis_of_a_working_job_names_nobody(self):
+        self.start("run")
+        for _ in range(5):
+            done = self.analyze("--timeout", 60, "--min-wait", 3600)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+            self.assertIn("No rank has waited for 3600.0 s or longer, and no rank is lost.\n",
+                          done.stdout)
+
+    def test_live_analysis_reports_errors(self):
+        done = self.analyze()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tutti analyze: no job of this user runs on this host", done.stderr)
+        for folder, why in (("/nowhere", "cannot access /nowhere"),
+                            (TUTTI, "is not a directory")):
+            self.start("run", ranks=2)
+            done = self.analyze(self.base, "--dumps", folder)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(why, done.stderr)
+            self.end_jobs()
+            self.jobs.clear()
+        for args in (("a", "b"), ("--min-wait", "-1"), ("--timeout", "0")):
+            self.assertEqual(self.analyze(*args).returncode, 2)
+
+    def test_live_analysis_goes_on_without_dumps_that_do_not_arrive(self):
+        """Rank 5 is stopped. The other ranks' dumps show it."""
+        pids = self.start("never", 3)
+        self.await_status(lambda a: a["active"] == RANKS - 1, "the others wait")
+        os.kill(pids[5], signal.SIGSTOP)
+        self.await_status(lambda a: a["silent"] == [5], "rank 5 is silent")
+        done = self.analyze("--json", "--timeout", QUERY_S, "--min-wait", 0)
+        found = json.loads(done.stdout)
+        self.assertIn(done.returncode, (3, 4))
+        self.assertEqual(found["missing_dumps"], [5], done.stderr)
+        self.assertLessEqual({rank for d in found["diagnoses"] for rank in d["culprits"]}, {3, 5})
+
     def test_dumps_need_a_directory(self):
         self.start("run", ranks=2)
         done = self.status("--dump", "--timeout", QUERY_S)
@@ -350,9 +434,10 @@ class Clients(StatusTest):
         wait_until(connected, "connect")
         return client
 
-    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=VERSION):
+    def request(self, what=0, rank=0, timeout_ms=1000 * QUERY_S, version=VERSION,
+                folder=b""):
         body = (bytes([version, what]) + rank.to_bytes(4, "little")
-                + timeout_ms.to_bytes(4, "little"))
+                + timeout_ms.to_bytes(4, "little") + len(folder).to_bytes(2, "little") + folder)
         return HEAD + bytes([2, 0]) + len(body).to_bytes(4, "little") + body
 
     def check_dropped(self, client):
@@ -377,7 +462,9 @@ class Clients(StatusTest):
     def test_invalid_data_is_refused(self):
         for data in (b"GET / HTTP/1.1\r\n\r\n", HEAD + bytes([2, 0, 255, 255, 255, 255]),
                      HEAD + bytes([9, 0, 0, 0, 0, 0]),
-                     self.request(what=7), self.request(timeout_ms=0), self.request(version=99),
+                     self.request(what=7), self.request(folder=b"/tmp"),
+                     self.request(what=3, folder=b"tmp"), self.request(what=3, folder=b"/" * 256),
+                     self.request(timeout_ms=0), self.request(version=99),
                      self.request(timeout_ms=2**32 - 1), os.urandom(4096)):
             with self.subTest(data=data[:32]):
                 client = self.connect()
@@ -499,7 +586,7 @@ class Reports(FakeProcess):
                         + b"".join(struct.pack("<II", *entry) for entry in lowest))
 
     def text(self, *rows):
-        totals = self.row(1, struct.pack("<5IQQ", 4, 4, 0, 0, 0, 120, 2500000))
+        totals = self.row(1, struct.pack("<6IQQ", 4, 4, 0, 0, 0, 0, 120, 2500000))
         self.serve(lambda: [self.frame(3, totals + b"".join(rows)), self.frame(4, b"")])
         done = self.status("--timeout", QUERY_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -48,7 +48,7 @@ static bool fuzz_is_lost(void *arg, uint32_t rank)
 static void fuzz_snapshot(void *arg, const struct tt_collect_query *q, struct tt_status_report *r)
 {
     (void)arg;
-    tt_assert(q->what < TT_COLLECT_WHATS);
+    tt_assert(tt_collect_query_is_valid(q));
     tt_status_add_comm(r, &(struct tt_status_comm){ .hash = 1, .nranks = NRANKS, .nreported = 1 });
 }
 
@@ -96,8 +96,9 @@ static void check_again(const struct tt_status_report *r)
     while ((bytes = tt_status_write(r, &at, rows, sizeof rows)) > 0)
         tt_assert(tt_status_merge(&again, rows, bytes));
     tt_assert(again.nreported == r->nreported && again.left_out == r->left_out &&
-              again.ncomms == r->ncomms && again.ndumps == r->ndumps && again.nops == r->nops &&
-              again.nlanes == r->nlanes && again.detail.present == r->detail.present &&
+              again.ncomms == r->ncomms && again.ndumps == r->ndumps &&
+              again.ndumping == r->ndumping && again.nops == r->nops && again.nlanes == r->nlanes &&
+              again.detail.present == r->detail.present &&
               again.shares.nranks == r->shares.nranks && again.shares.n == r->shares.n);
     for (uint32_t i = 0; i < r->ncomms; i++)
         tt_assert(again.comms[i].hash == r->comms[i].hash &&
@@ -133,7 +134,8 @@ static void read_talk(uint8_t what, const uint8_t *data, size_t bytes)
     struct tt_talk_hello h;
 
     if (tt_talk_request_read(&f, &q))
-        tt_assert(q.timeout_ms > 0 && q.timeout_ms <= TT_COLLECT_MS_MAX);
+        tt_assert(tt_collect_query_is_valid(&q) && q.timeout_ms > 0 &&
+                  q.timeout_ms <= TT_COLLECT_MS_MAX);
     if (tt_talk_hello_read(&f, &h))
         tt_assert(h.rank < h.nranks && memchr(h.host, 0, sizeof h.host));
     if (tt_talk_refused_read(&f, why))

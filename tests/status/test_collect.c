@@ -444,6 +444,7 @@ static void receive_query(struct sim *s, uint32_t rank, uint32_t root, uint64_t 
     tt_write_u32(&w, 2000);     /* ack_ms, step_ms, left_ms */
     tt_write_u32(&w, 100);
     tt_write_u32(&w, 8000);
+    tt_write_string(&w, "");    /* dir */
     assert_true(tt_collect_receive(&s->nodes[rank].machine, peers[0], frame, tt_writer_bytes(&w),
                                    s->w.now_ns));
 }

@@ -42,6 +42,7 @@ static void make_part(struct tt_status_report *r, uint32_t rank)
     tt_status_report_init(r);
     r->nreported = r->nactive = 1;
     r->ndumps = rank % 2;
+    r->ndumping = 1;
     r->bytes_per_s = rank;
     add_member(r, 1, rank, rank == 13 ? 6 : 7);
     add_member(r, 100 + rank / 4, rank, 3);
@@ -85,6 +86,7 @@ static void check_whole(const struct tt_status_report *r)
     assert_int_equal(r->nreported, PARTS);
     assert_int_equal(r->nactive, PARTS);
     assert_int_equal(r->ndumps, PARTS / 2);
+    assert_int_equal(r->ndumping, PARTS);
     assert_int_equal(r->bytes_per_s, PARTS * (PARTS - 1) / 2);
     assert_int_equal(r->ncomms, 1 + PARTS / 4);
     assert_int_equal(r->nops, PARTS);

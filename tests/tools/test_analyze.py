@@ -110,6 +110,35 @@ class Analyze(unittest.TestCase):
                 ),
             )
 
+    def write_live(self, rank, age_s, *lines, **more):
+        """The dump of a working process, in an operation since age_s."""
+        self.write(rank, text(head(rank, reason="command"), comm(), op(0, 0),
+                              op(1, 1, called=(61_000 - 1000 * age_s) * MS, started=None,
+                                 ended=None, status="PENDING", **more), *lines))
+
+    def three_wait_live(self, age_s):
+        for rank in range(3):
+            self.write_live(rank, age_s, step=0, steps=6, waits={"rank": 3, "for": "start"})
+
+    def test_short_waits_have_no_cause(self):
+        self.three_wait_live(2)
+        self.write(3, text(head(3, reason="command"), comm(), op(0, 0)))
+        self.assertEqual(self.found("--min-wait", 1)["diagnoses"][0]["culprits"], [3])
+        self.assertEqual(self.found("--min-wait", 5, status=0)["diagnoses"], [])
+        self.assertIn("No rank has waited for 5.0 s or longer, and no rank is lost.\n",
+                      self.run_tool("--min-wait", 5, self.folder).stdout)
+
+    def test_rank_that_makes_progress_is_not_named(self):
+        """Rank 3 has just called the operation, or is in another one."""
+        self.three_wait_live(10)
+        other = {"comm": "2f", "name": "other", "of": "comm", "rank": 0, "members": "3"}
+        now = {"called": 60_990 * MS, "started": None, "ended": None, "status": "PENDING"}
+        for lines in ((op(1, 1, **now),), (other, op(1, 0, comm="2f", **now))):
+            self.write(3, text(head(3, reason="command"), comm(), op(0, 0), *lines))
+            found = self.found("--min-wait", 5, status=4)["diagnoses"]
+            self.assertEqual([(d["kind"], d["culprits"]) for d in found], [("unknown", [])])
+            self.assertIn("for only 10.0 ms, so it may still make progress", found[0]["words"])
+
     def test_rank_that_did_not_call_is_named(self):
         self.three_wait()
         self.write(

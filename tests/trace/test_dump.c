@@ -275,7 +275,6 @@ static void a_storm_of_failures_writes_one_dump(void **state)
 
     (void)state;
     assert_false(tt_dump_is_due());
-    assert_false(tt_dump_command());
     setenv("TUTTI_TRACE_DIR", folder, 1);
     setenv("TUTTI_TRACE_SIGNAL", "0", 1);
     assert_int_equal(tt_dump_start(), TUTTI_OK);
@@ -310,8 +309,8 @@ static void a_command_writes_a_dump(void **state)
 
     (void)state;
     snprintf(path, sizeof path, "%s", path_of("tutti-trace.0000000000000077.3.jsonl"));
-    for (int i = 0; i < 100; i++)
-        assert_true(tt_dump_command());
+    for (uint64_t i = 0; i < 100; i++)
+        assert_int_equal(tt_dump_command("", i), TT_DUMP_STARTED);
     tt_dump_await();
     f = fopen(path, "r");
     assert_non_null(f);
@@ -321,6 +320,61 @@ static void a_command_writes_a_dump(void **state)
     assert_null(member(head, "message"));
     json_object_put(head);
     assert_int_equal(unlink(path), 0);
+}
+
+/* Waits until a file exists, and removes it. */
+static void await_and_remove(const char *path)
+{
+    const uint64_t due_ns = tt_now_ns() + 300 * TT_SECOND;
+
+    while (access(path, F_OK) != 0) {
+        assert_true(tt_now_ns() < due_ns);
+        usleep(1000);
+    }
+    assert_int_equal(unlink(path), 0);
+}
+
+/* The ranks of a process have one trace, so that one of them starts its dump, also if another
+ * receives the command after the dump is complete. */
+static void a_command_for_several_ranks_of_a_process_writes_one_dump(void **state)
+{
+    char path[300];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", path_of("tutti-trace.0000000000000077.3.jsonl"));
+    assert_int_equal(tt_dump_command(folder, 1000), TT_DUMP_STARTED);
+    assert_int_equal(tt_dump_command(folder, 1000), TT_DUMP_SHARED);
+    await_and_remove(path);
+    assert_int_equal(tt_dump_command(folder, 1000), TT_DUMP_SHARED);
+    tt_dump_await();
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(tt_dump_command(folder, 1001), TT_DUMP_STARTED);
+    await_and_remove(path);
+}
+
+/* A directory that does not exist is an error of the dump, not of the command. */
+static void a_command_can_have_another_directory(void **state)
+{
+    char path[300], other[200];
+
+    (void)state;
+    snprintf(other, sizeof other, "%s/other", folder);
+    assert_int_equal(tt_dump_command(other, 2000), TT_DUMP_STARTED);
+    tt_dump_await();
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(tt_dump_command(other, 2001), TT_DUMP_STARTED);
+    snprintf(path, sizeof path, "%s/tutti-trace.0000000000000077.3.jsonl", other);
+    await_and_remove(path);
+    assert_int_equal(rmdir(other), 0);
+}
+
+/* Before tt_dump_start has read TUTTI_TRACE_DIR. */
+static void a_command_with_a_directory_needs_no_other_one(void **state)
+{
+    (void)state;
+    assert_int_equal(tt_dump_command("", 1), TT_DUMP_REFUSED);
+    assert_int_equal(tt_dump_command(folder, 1), TT_DUMP_STARTED);
+    await_and_remove(path_of("tutti-trace.0000000000000000.0.jsonl"));
 }
 
 /* The last test: /bin/sh cannot be executed in the mount namespace of this thread, and of threads
@@ -465,8 +519,11 @@ int main(void)
         cmocka_unit_test(the_end_of_the_storing_process_is_noticed),
         cmocka_unit_test(a_snapshot_shows_the_records_of_the_process),
         cmocka_unit_test(subscribers_receive_begins_and_ends),
+        cmocka_unit_test(a_command_with_a_directory_needs_no_other_one),
         cmocka_unit_test(a_storm_of_failures_writes_one_dump),
         cmocka_unit_test(a_command_writes_a_dump),
+        cmocka_unit_test(a_command_for_several_ranks_of_a_process_writes_one_dump),
+        cmocka_unit_test(a_command_can_have_another_directory),
         cmocka_unit_test(without_a_shell_a_thread_stores_the_dump),
     };
 

@@ -138,6 +138,7 @@ void analyze_print_json(const struct analysis *a)
     add(all, "missing_dumps", json_missing(d));
     add(all, "problems", json_problems(d));
     add(all, "failed_at_ns", a->waits.has_failure ? json_time(a->waits.at) : NULL);
+    add(all, "min_wait_ns", json_time(d->hung_ns));
     add(all, "diagnoses", found);
     add(all, "ranks", ranks);
     printf("%s\n",

@@ -34,6 +34,11 @@ static void print_words(const struct analysis *a)
 {
     char words[4096];
 
+    if (a->found.n == 0 && a->dumps.hung_ns > 0) {
+        printf("No rank has waited for %.1f s or longer, and no rank is lost.\n",
+               1e-9 * (double)a->dumps.hung_ns);
+        return;
+    }
     if (a->found.n == 0) {
         printf("No operation is incomplete, and no rank is lost.\n");
         return;

@@ -221,8 +221,10 @@ static void add_head(struct json_object *o, const struct status_answer *a)
     add_number(o, "operations_per_s", r->ops_per_s);
     add_number(o, "bytes_per_s", r->bytes_per_s);
     add_number(o, "left_out", r->left_out);
-    if (a->query.what == TT_COLLECT_DUMP)
+    if (a->query.what == TT_COLLECT_DUMP) {
         add_number(o, "dumps", r->ndumps);
+        add_number(o, "dumping_ranks", r->ndumping);
+    }
 }
 
 bool status_print_json(const struct status_answer *a, FILE *to)

@@ -287,11 +287,15 @@ void status_print(const struct status_answer *a, uint32_t rows, FILE *to)
 void status_print_dumps(const struct status_answer *a, FILE *to)
 {
     const struct tt_status_report *r = &a->report;
-    const uint32_t none = r->nreported - (r->ndumps < r->nreported ? r->ndumps : r->nreported);
+    const uint32_t none = r->nreported - (r->ndumping < r->nreported ? r->ndumping : r->nreported);
 
     print_head(a, to);
-    fprintf(to, "%u rank%s a trace dump to TUTTI_TRACE_DIR\n", r->ndumps,
-            r->ndumps == 1 ? " writes" : "s write");
+    if (r->ndumps == r->ndumping)
+        fprintf(to, "%u rank%s a trace dump to TUTTI_TRACE_DIR\n", r->ndumps,
+                r->ndumps == 1 ? " writes" : "s write");
+    else
+        fprintf(to, "%u process%s of %u ranks a trace dump to TUTTI_TRACE_DIR\n", r->ndumps,
+                r->ndumps == 1 ? " writes" : "es write", r->ndumping);
     if (none)
         fprintf(to,
                 "%u rank%s none: TUTTI_TRACE_DIR is not set, or earlier dumps are not "

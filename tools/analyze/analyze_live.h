@@ -1,0 +1,24 @@
+/* The trace dumps of a running job, which its processes write on request. */
+#ifndef TUTTI_TOOLS_ANALYZE_LIVE_H
+#define TUTTI_TOOLS_ANALYZE_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "status/collect.h"
+
+struct analyze_live {
+    const char *what;           /* the job, as in status_find */
+    const char *dir;            /* of the dumps; NULL: a temporary one */
+    uint32_t timeout_ms;
+    char path[TT_COLLECT_DIR_BYTES];    /* set by analyze_live_collect: the directory */
+    bool is_temporary;
+};
+
+/* Finds the job, lets its processes write their dumps, and waits for them. Messages go to stderr,
+ * after the prefix `who`. Returns false if there is no dump. The caller calls analyze_live_fini in
+ * any case. */
+bool analyze_live_collect(struct analyze_live *l, const char *who);
+/* Removes a temporary directory. */
+void analyze_live_fini(struct analyze_live *l);
+
+#endif
