@@ -163,6 +163,9 @@ void tt_status_add_rates(struct tt_status_comm *c, const struct tt_status_rates 
     c->has_rates = true;
     mine->calls = sum_u64(mine->calls, rates->calls);
     mine->bytes = sum_u64(mine->bytes, rates->bytes);
+    mine->nstaged = sum_u64(mine->nstaged, rates->nstaged);
+    for (int i = 0; i < TT_STATUS_STAGES; i++)
+        mine->staged_ns[i] = sum_u64(mine->staged_ns[i], rates->staged_ns[i]);
     if (rates->nranks == 0)
         return;
     if (before == 0 || rates->least < mine->least ||

@@ -53,11 +53,26 @@ struct tt_status_group {
     uint32_t waits[TT_STATUS_LISTED_MAX];   /* awaited by them; or TT_STATUS_NO_RANK */
 };
 
+/* Where the time of long operations went. Their sum is the time from call to end. */
+enum tt_status_stage {
+    TT_STATUS_STAGE_QUEUE,      /* until it started, behind earlier operations */
+    TT_STATUS_STAGE_START,      /* then, until the first data was sent, or had arrived: waiting for
+                                   peers that have not called, and control messages */
+    TT_STATUS_STAGE_REGISTER,   /* as in trace/stages.h, from here on */
+    TT_STATUS_STAGE_SEND,
+    TT_STATUS_STAGE_REDUCE,
+    TT_STATUS_STAGE_COPY,
+    TT_STATUS_STAGE_WIRE,       /* the rest */
+    TT_STATUS_STAGES
+};
+
 /* Operations of a communicator in the last second. A share is the part of that time, in
  * thousandths, that a rank spent in its collectives. A rank with a lower share than others calls
  * late: the others wait for it. */
 struct tt_status_rates {
     uint64_t calls, bytes;      /* of all reporting members */
+    uint64_t nstaged;           /* of these calls, have known stages: long ones */
+    uint64_t staged_ns[TT_STATUS_STAGES];       /* their time */
     uint32_t nranks;            /* of these */
     uint32_t least_rank, least; /* the lowest share, and its rank */
     uint32_t most_rank, most;

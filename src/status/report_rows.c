@@ -88,6 +88,9 @@ static void write_rates(struct tt_writer *w, const struct tt_status_comm *c)
     tt_write_u64(w, c->hash);
     tt_write_u64(w, c->rates.calls);
     tt_write_u64(w, c->rates.bytes);
+    tt_write_u64(w, c->rates.nstaged);
+    for (int i = 0; i < TT_STATUS_STAGES; i++)
+        tt_write_u64(w, c->rates.staged_ns[i]);
     tt_write_u32(w, c->rates.nranks);
     tt_write_u32(w, c->rates.least_rank);
     tt_write_u32(w, c->rates.least);
@@ -357,6 +360,9 @@ static void merge_rates(struct tt_status_report *r, struct tt_reader *in)
     struct tt_status_comm *c;
 
     rates.bytes = tt_read_u64(in);
+    rates.nstaged = tt_read_u64(in);
+    for (int i = 0; i < TT_STATUS_STAGES; i++)
+        rates.staged_ns[i] = tt_read_u64(in);
     rates.nranks = tt_read_u32(in);
     rates.least_rank = tt_read_u32(in);
     rates.least = tt_read_u32(in);

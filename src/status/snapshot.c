@@ -10,6 +10,7 @@
 #include "trace/dump.h"
 #include "trace/notes.h"
 #include "trace/oplog.h"
+#include "trace/stages.h"
 #include "tutti/tutti.h"
 
 _Static_assert(TT_BUSY_MS == TT_STATUS_WHOLE, "a share is a number of milliseconds");
@@ -23,6 +24,7 @@ struct position {
     struct tt_oplog_record open;        /* oldest collective in progress */
     uint64_t calls, bytes;              /* ended in the last second */
     uint64_t busy_ns;                   /* in collectives, in the last second */
+    uint64_t nstaged, staged_ns[TT_STATUS_STAGES];      /* of long ones of these calls */
 };
 
 struct scan {
@@ -118,6 +120,38 @@ static void count_rate(struct scan *s, const struct tt_oplog_record *o)
     s->report->bytes_per_s += bytes_of(&o->call);
 }
 
+/* Takes at most *left, from which it is subtracted. */
+static uint64_t take(double *left, double ns)
+{
+    const double taken = ns < 0 ? 0 : ns < *left ? ns : *left;
+
+    *left -= taken;
+    return (uint64_t)taken;
+}
+
+/* Divides the time of an operation that has ended into stages, if they are known. The first ones
+ * follow each other; the measured ones come from the rest. */
+static void count_stages(struct position *p, const struct tt_oplog_record *o, uint64_t total_ns)
+{
+    static const uint8_t of[TT_STAGES] = { [TT_STAGE_REGISTER] = TT_STATUS_STAGE_REGISTER,
+                                           [TT_STAGE_SEND] = TT_STATUS_STAGE_SEND,
+                                           [TT_STAGE_REDUCE] = TT_STATUS_STAGE_REDUCE,
+                                           [TT_STAGE_COPY] = TT_STATUS_STAGE_COPY };
+    struct tt_stage_times t;
+    double left = (double)total_ns, ns_per_tick, queued;
+
+    if (o->ended <= o->called || !tt_stages_get(o->number, &t))
+        return;
+    ns_per_tick = left / (double)(o->ended - o->called);
+    queued = o->started > o->called ? ns_per_tick * (double)(o->started - o->called) : 0;
+    p->nstaged++;
+    p->staged_ns[TT_STATUS_STAGE_QUEUE] += take(&left, queued);
+    p->staged_ns[TT_STATUS_STAGE_START] += take(&left, ns_per_tick * (double)t.first_data - queued);
+    for (int i = 0; i < TT_STAGES; i++)
+        p->staged_ns[of[i]] += take(&left, ns_per_tick * (double)t.of[i]);
+    p->staged_ns[TT_STATUS_STAGE_WIRE] += (uint64_t)left;
+}
+
 /* Counts an operation of the last second for its communicator. */
 static void count_busy(struct scan *s, struct position *p, const struct tt_oplog_record *o)
 {
@@ -129,6 +163,8 @@ static void count_busy(struct scan *s, struct position *p, const struct tt_oplog
         return;
     p->calls += !open;
     p->bytes += open ? 0 : bytes_of(&o->call);
+    if (!open)
+        count_stages(p, o, since > until ? since - until : 0);
     if (!is_collective(o->call.kind) || from <= until)
         return;
     p->busy_ns += from - until;
@@ -222,14 +258,17 @@ static void add_rates(const struct scan *s, struct tt_status_comm *c, const stru
 {
     const double by = s->held_ns ? (double)TT_SECOND / (double)s->held_ns : 1;
     const uint32_t part = share_of(s, p->busy_ns);
+    struct tt_status_rates rates = { .calls = (uint64_t)(by * (double)p->calls),
+                                     .bytes = (uint64_t)(by * (double)p->bytes),
+                                     .nstaged = (uint64_t)(by * (double)p->nstaged),
+                                     .nranks = 1,
+                                     .least_rank = s->rank,
+                                     .least = part,
+                                     .most_rank = s->rank,
+                                     .most = part };
 
-    tt_status_add_rates(c, &(struct tt_status_rates){ .calls = (uint64_t)(by * (double)p->calls),
-                                                      .bytes = (uint64_t)(by * (double)p->bytes),
-                                                      .nranks = 1,
-                                                      .least_rank = s->rank,
-                                                      .least = part,
-                                                      .most_rank = s->rank,
-                                                      .most = part });
+    memcpy(rates.staged_ns, p->staged_ns, sizeof rates.staged_ns);
+    tt_status_add_rates(c, &rates);
 }
 
 static void add_position(struct scan *s, const struct tt_comms_entry *e, const struct position *p)

@@ -27,7 +27,7 @@ MANY = 64
 STRANGER = 65534
 QUERY_S = 8  # a rank without a sign of life for a quarter of it is listed
 HEAD = b"Tt"
-VERSION = 6  # of requests and answers
+VERSION = 7  # of requests and answers
 
 
 def tell_frames(data):

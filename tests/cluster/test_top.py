@@ -76,6 +76,27 @@ class TopTest(StatusTest):
 
         wait_until(holds, "rates of the world")
 
+    def test_stages_of_long_operations_are_shown(self):
+        self.start("run", TUTTI_WIRES="tcp", PROG_STATUS_COUNT="65536", ranks=4)
+        row = r"(?m)^world +[1-9]\d*((?: +\d+\.\d){7})$"
+        texts = []
+
+        def holds():
+            texts.append(self.top("--once", "--timeout", 8).stdout)
+            return re.search(row, texts[-1])
+
+        wait_until(holds, "stages of the world")
+        text = texts[-1]
+        found = re.search(row, text)
+        self.assertRegex(text, r"(?m)^stages, in % of time +calls/s +queue +start +reg +send +red "
+                               r"+copy +wire$")
+        self.assertAlmostEqual(sum(map(float, found[1].split())), 100, delta=0.4)
+        self.assertTrue(all(len(line) <= 100 for line in text.splitlines()))
+
+    def test_short_operations_have_no_stages(self):
+        self.start("run", ranks=2)
+        self.assertNotIn("stages", self.top("--once", "--timeout", 8).stdout)
+
     def test_lanes_of_tcp_are_shown(self):
         self.check_lanes("tcp")
 

@@ -49,6 +49,8 @@ static void make_part(struct tt_status_report *r, uint32_t rank)
     tt_status_add_rates(tt_status_find_comm(r, 1),
                         &(struct tt_status_rates){ .calls = rank,
                                                    .bytes = 100,
+                                                   .nstaged = 2,
+                                                   .staged_ns = { [TT_STATUS_STAGE_WIRE] = rank },
                                                    .nranks = 1,
                                                    .least_rank = rank,
                                                    .least = rank == 13 ? 20 : 700 + rank % 2,
@@ -97,6 +99,8 @@ static void check_whole(const struct tt_status_report *r)
     assert_int_equal(c->ngroups, 2);
     assert_true(c->has_rates && c->rates.nranks == PARTS && c->rates.bytes == 100 * PARTS);
     assert_int_equal(c->rates.calls, PARTS * (PARTS - 1) / 2);
+    assert_true(c->rates.nstaged == 2 * PARTS && c->rates.staged_ns[0] == 0);
+    assert_int_equal(c->rates.staged_ns[TT_STATUS_STAGE_WIRE], PARTS * (PARTS - 1) / 2);
     assert_true(c->rates.least_rank == 13 && c->rates.least == 20);
     assert_true(c->rates.most_rank == 1 && c->rates.most == 701);
     assert_true(r->nlanes == 1 && r->lanes[0].nranks == PARTS && r->lanes[0].lanes == 4 * PARTS);

@@ -4,6 +4,7 @@
 #include "support/unit.h"
 #include "trace/comms.h"
 #include "trace/oplog.h"
+#include "trace/stages.h"
 #include "trace/tick.h"
 #include "tutti/tutti.h"
 
@@ -92,6 +93,70 @@ static void operations_on_many_communicators_are_reported(void **state)
     tt_status_report_fini(&r);
 }
 
+/* An operation of a million units of time, whose stages are known. */
+static void record_staged(uint16_t comm, uint64_t unit)
+{
+    static struct tt_oplog_writer writer;
+    const struct tt_oplog_call c = { .peer = TT_OPLOG_NONE,
+                                     .tag = TT_OPLOG_NONE,
+                                     .comm = comm,
+                                     .type = TUTTI_F32,
+                                     .algo = TT_OPLOG_NO_ALGO };
+    const struct tt_stage_times t = { .of = { [TT_STAGE_REGISTER] = 100000 * unit,
+                                              [TT_STAGE_SEND] = 50000 * unit,
+                                              [TT_STAGE_REDUCE] = 150000 * unit,
+                                              [TT_STAGE_COPY] = 200000 * unit },
+                                      .first_data = 250000 * unit };
+    const uint64_t number =
+        tt_oplog_ring_begin(&tt_oplog_ring, &writer, &c, tt_tick_now() - 1000000 * unit, 0);
+
+    tt_oplog_ring_set(&tt_oplog_ring, number, TT_OPLOG_WORD_STARTED,
+                      tt_oplog_time_word(&tt_oplog_ring, number, 50000 * unit, 0));
+    tt_oplog_set_end(number, 1000000 * unit);
+    tt_stages_set(number, &t);
+}
+
+static void stages_of_long_operations_are_summed(void **state)
+{
+    static const uint32_t parts[TT_STATUS_STAGES] = {
+        [TT_STATUS_STAGE_QUEUE] = 5,   [TT_STATUS_STAGE_START] = 20,
+        [TT_STATUS_STAGE_REGISTER] = 10, [TT_STATUS_STAGE_SEND] = 5,
+        [TT_STATUS_STAGE_REDUCE] = 15, [TT_STATUS_STAGE_COPY] = 20,
+        [TT_STATUS_STAGE_WIRE] = 25,
+    };
+    const struct tt_collect_query q = { .what = TT_COLLECT_RATES, .timeout_ms = 1000 };
+    const uint32_t ranks[] = { RANK, 5 };
+    const uint16_t comm =
+        tt_comms_add(&(struct tt_comms_info){ .hash = 0x5a6e, .nranks = 2, .ranks = ranks });
+    struct tt_status_report r;
+    const struct tt_status_rates *x = NULL;
+    const uint64_t due_ns = tt_now_ns() + 300 * TT_SECOND;
+    uint64_t all_ns = 0;
+
+    (void)state;
+    while (!x || x->nstaged < 3) {      /* of the last second, and of this communicator */
+        if (x)
+            tt_status_report_fini(&r);
+        assert_true(tt_now_ns() < due_ns);
+        for (int k = 0; k < 3; k++)
+            record_staged(comm, 64);
+        tt_status_report_init(&r);
+        tt_status_snapshot(&q, RANK, &nothing, &r);
+        assert_non_null(tt_status_find_comm(&r, 0x5a6e));
+        x = &tt_status_find_comm(&r, 0x5a6e)->rates;
+    }
+    for (int i = 0; i < TT_STATUS_STAGES; i++)
+        all_ns += x->staged_ns[i];
+    assert_true(all_ns > 0);
+    for (int i = 0; i < TT_STATUS_STAGES; i++) {
+        const double part = 100 * (double)x->staged_ns[i] / (double)all_ns;
+
+        assert_true(part > parts[i] - 0.1 && part < parts[i] + 0.1);
+    }
+    tt_status_report_fini(&r);
+    tt_comms_close(comm);
+}
+
 static int start_trace(void **state)
 {
     (void)state;
@@ -103,6 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_operation_without_a_known_communicator_is_listed),
+        cmocka_unit_test(stages_of_long_operations_are_summed),
         cmocka_unit_test(operations_on_many_communicators_are_reported),
     };
 

@@ -94,6 +94,8 @@ void status_each_unreported(const struct tt_status_report *r, const struct tt_st
 /* Returns the number of ranks that neither reported nor are in a list. */
 uint32_t status_nunknown(const struct status_answer *a);
 const char *status_list_name(enum tt_status_list list);
+/* Returns e.g. "wire". */
+const char *status_stage_name(enum tt_status_stage stage);
 /* Writes e.g. "allreduce 1024 f32 sum" to out[bytes]. */
 void status_op_text(const struct tt_status_op_key *k, char *out, size_t bytes);
 

@@ -81,6 +81,21 @@ static void add_unreported(void *arg, enum tt_status_list list, uint32_t rank)
     json_object_array_add(arg, o);
 }
 
+static struct json_object *json_stages(const struct tt_status_rates *x)
+{
+    struct json_object *o = x->nstaged ? json_object_new_object() : NULL;
+    char key[32];
+
+    if (!o)
+        return NULL;
+    add_number(o, "calls_per_s", x->nstaged);
+    for (int i = 0; i < TT_STATUS_STAGES; i++) {
+        snprintf(key, sizeof key, "%s_ns", status_stage_name((enum tt_status_stage)i));
+        add_number(o, key, x->staged_ns[i]);
+    }
+    return o;
+}
+
 static struct json_object *json_rates(const struct tt_status_comm *c)
 {
     const struct tt_status_rates *x = &c->rates;
@@ -90,6 +105,7 @@ static struct json_object *json_rates(const struct tt_status_comm *c)
         return NULL;
     add_number(o, "calls_per_s", x->calls);
     add_number(o, "bytes_per_s", x->bytes);
+    add(o, "stages", json_stages(x));
     if (!x->most)
         return o;                   /* idle: no rank is late */
     add_number(o, "latest_rank", x->least_rank);

@@ -25,6 +25,18 @@ const char *status_list_name(enum tt_status_list list)
     return names[list];
 }
 
+const char *status_stage_name(enum tt_status_stage stage)
+{
+    static const char *const names[] = {
+        [TT_STATUS_STAGE_QUEUE] = "queue", [TT_STATUS_STAGE_START] = "start",
+        [TT_STATUS_STAGE_REGISTER] = "reg", [TT_STATUS_STAGE_SEND] = "send",
+        [TT_STATUS_STAGE_REDUCE] = "red",  [TT_STATUS_STAGE_COPY] = "copy",
+        [TT_STATUS_STAGE_WIRE] = "wire",
+    };
+
+    return names[stage];
+}
+
 void status_op_text(const struct tt_status_op_key *k, char *out, size_t bytes)
 {
     const char *type = k->type < TUTTI_DTYPE_COUNT ? tutti_dtype_name((tutti_dtype)k->type) : "";

@@ -49,8 +49,9 @@ static const struct command_line command = {
     .doc =
         "Shows the communicators of a running job, every second by default. Each row has the "
         "operations and bytes per second, and the ranks that spent the least and the most time in "
-        "collectives. The others wait for the rank with the least time. A second table shows the "
-        "lanes of each transport that counts their traffic.\vJOB is the id of a job, or its first "
+        "collectives. The others wait for the rank with the least time. Further tables show where "
+        "the time of long operations went, and the lanes of each transport that counts their "
+        "traffic.\vJOB is the id of a job, or its first "
         "digits. PATH is a status socket, or a directory of them. Without an argument, the only "
         "job of this user on this host is shown. All numbers are those of the last second. `tutti "
         "profile` names slow ranks and links from trace dumps.\n\n"
@@ -90,16 +91,21 @@ static void print_head(const struct status_answer *a, FILE *to)
     status_print_lists(a, to);
 }
 
+static const char *name_of(const struct tt_status_comm *c, char out[24])
+{
+    if (*c->name)
+        snprintf(out, 24, "%.20s", c->name);
+    else
+        snprintf(out, 24, "%016" PRIx64, c->hash);
+    return out;
+}
+
 static void print_comm(const struct tt_status_comm *c, FILE *to)
 {
     const struct tt_status_rates *x = &c->rates;
     char name[24];
 
-    if (*c->name)
-        snprintf(name, sizeof name, "%.20s", c->name);
-    else
-        snprintf(name, sizeof name, "%016" PRIx64, c->hash);
-    fprintf(to, "%-20s %6u %10" PRIu64 "  ", name, c->nranks, x->calls);
+    fprintf(to, "%-20s %6u %10" PRIu64 "  ", name_of(c, name), c->nranks, x->calls);
     if (x->most > 0)
         fprintf(to, "%6u %5.1f %%  %6u %5.1f %%  ", x->least_rank, x->least / 10.0, x->most_rank,
                 x->most / 10.0);
@@ -107,6 +113,39 @@ static void print_comm(const struct tt_status_comm *c, FILE *to)
         fprintf(to, "%6s %5s    %6s %5s    ", "-", "-", "-", "-");
     status_print_rate(x->bytes, to);
     fprintf(to, "\n");
+}
+
+static void print_stages_of(const struct tt_status_comm *c, FILE *to)
+{
+    const struct tt_status_rates *x = &c->rates;
+    double all = 0;
+    char name[24];
+
+    for (int i = 0; i < TT_STATUS_STAGES; i++)
+        all += (double)x->staged_ns[i];
+    fprintf(to, "%-20s %10" PRIu64, name_of(c, name), x->nstaged);
+    for (int i = 0; i < TT_STATUS_STAGES; i++)
+        fprintf(to, " %6.1f", all > 0 ? 100 * (double)x->staged_ns[i] / all : 0.0);
+    fprintf(to, "\n");
+}
+
+/* Where the time of long operations went: list[n], at most `rows` of them. */
+static void print_stages(const struct tt_status_comm *const *list, uint32_t n, uint32_t rows,
+                         FILE *to)
+{
+    uint32_t shown = 0;
+
+    for (uint32_t i = 0; i < n && shown < rows; i++) {
+        if (!list[i]->rates.nstaged)
+            continue;
+        if (shown++ == 0) {
+            fprintf(to, "\n%-20s %10s", "stages, in % of time", "calls/s");
+            for (int k = 0; k < TT_STATUS_STAGES; k++)
+                fprintf(to, " %6s", status_stage_name((enum tt_status_stage)k));
+            fprintf(to, "\n");
+        }
+        print_stages_of(list[i], to);
+    }
 }
 
 /* The lanes of a transport: sums over the ranks that know them. */
@@ -147,6 +186,7 @@ static bool print_answer(const struct status_answer *a, uint32_t rows, FILE *to)
         print_comm(list[i], to);
     if (n > rows)
         fprintf(to, "and %u other communicators (--rows shows more)\n", n - rows);
+    print_stages(list, n, rows, to);
     free(list);
     if (r->nlanes)
         fprintf(to, "\n%-8s %6s %7s %6s %6s %6s %9s  %s\n", "lanes", "ranks", "number", "down",
