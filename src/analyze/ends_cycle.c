@@ -9,23 +9,27 @@ struct votes {
 };
 
 /* Returns whether `other` is the same call as `op` in the program of another rank: in the same
- * communicator, or in one of the same name. */
+ * communicator, or, if its rank is no member of that, in one of the same name. */
 static bool is_counterpart(const struct tt_waits *w, const struct tt_dumps_op *op,
                            const struct tt_dumps_op *other)
 {
     const struct tt_dumps_comm *a = &w->d->comms[op->comm], *b = &w->d->comms[other->comm];
 
     return op->class == other->class && op->kind == other->kind && op->tag == other->tag &&
-           (op->comm == other->comm || (a->name != TT_INTERN_EMPTY && a->name == b->name));
+           (op->comm == other->comm || (a->name != TT_INTERN_EMPTY && a->name == b->name &&
+                                        !tt_dumps_local_of(w->d, op->comm, other->rank)));
 }
 
 /* Finds the positions of two calls in the records of a rank, in the order of its calls. `knows`:
- * the rank made the second call in this or an earlier iteration. */
+ * the rank made the second call in this or an earlier iteration. If it has several communicators of
+ * that name, the second call is not known. */
 static void find_calls(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *first,
                        const struct tt_dumps_op *second, uint32_t *at_first, uint32_t *at_second,
                        bool *knows)
 {
     const struct tt_dumps_rank *r = &w->d->ranks[rank];
+    uint32_t of = TT_DUMPS_NONE;
+    bool several = false;
 
     *at_first = *at_second = UINT32_MAX;
     *knows = false;
@@ -38,9 +42,15 @@ static void find_calls(const struct tt_waits *w, uint32_t rank, const struct tt_
             *at_first = k;
         if (!is_counterpart(w, second, op))
             continue;
+        several |= *knows && op->comm != of;
+        of = op->comm;
         *knows = true;
         if (op->seq == second->seq)
             *at_second = k;
+    }
+    if (several) {
+        *knows = false;
+        *at_second = UINT32_MAX;
     }
 }
 

@@ -13,6 +13,8 @@ BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
 TUTTI = BUILD / "tutti"
 JOB = BUILD / "tests" / "analyze" / "prog_job"
 MS = 1_000_000
+SANITIZED = bool(os.environ.get("CFLAGS"))
+COMMS = 10_000
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -138,6 +140,48 @@ class Analyze(unittest.TestCase):
             found = self.found("--min-wait", 5, status=4)["diagnoses"]
             self.assertEqual([(d["kind"], d["culprits"]) for d in found], [("unknown", [])])
             self.assertIn("for only 10.0 ms, so it may still make progress", found[0]["words"])
+
+    def write_many(self, rank, name, order):
+        """8 ranks with 10,000 communicators. A rank has completed a call on each, and waits in the
+        second call on one of the last two."""
+        lines = [json.dumps(head(rank, ranks=8))]
+        for i in range(COMMS):
+            lines.append(json.dumps({"comm": f"{0x100000 + i:x}", "name": name(i), "of": "comm",
+                                     "rank": rank, "members": "0-7"}))
+        done = json.dumps(op(1, 0)).replace('"op": 1,', '"op": %d,').replace("1f00c2", "%x")
+        lines += [done % (i, 0x100000 + i) for i in range(COMMS)]
+        lines.append(json.dumps(hung(COMMS, 1, order[1], comm=f"{0x100000 + order[0]:x}",
+                                     called=1500 * MS)))
+        (self.folder / f"tutti-trace.9f3c.{rank}.jsonl").write_text(
+            "\n".join((*lines, json.dumps({"end": len(lines) + 1}))) + "\n")
+
+    def check_many(self, name):
+        """Ranks 3 and 7 have called the last two in the other order."""
+        for rank in range(8):
+            self.write_many(rank, name, (COMMS - 1, 0) if rank in (3, 7) else (COMMS - 2, 3))
+        with tempfile.TemporaryFile("w+") as out:
+            tool = subprocess.Popen([TUTTI, "analyze", self.folder], stdin=subprocess.DEVNULL,
+                                    stdout=out, stderr=out)
+            _, status, usage = os.wait4(tool.pid, 0)
+            tool.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            got = " ".join(out.read().split())
+        self.assertEqual(tool.returncode, 3, got)
+        last = [name(COMMS - 2) or f"{0x100000 + COMMS - 2:x}",
+                name(COMMS - 1) or f"{0x100000 + COMMS - 1:x}"]
+        self.assertRegex(got, f'^Ranks 3 and 7 called operations of several communicators in '
+                              f'another order than the other ranks[.] Rank [0-7] waits for rank [0-7] in '
+                              f'allreduce 1 of "({"|".join(last)})"[.] 8 ranks wait for the same '
+                              'cause[.]')
+        self.assertRegex(got, "; 6 ranks made these calls in the other order than rank 3[.]")
+        if not SANITIZED:
+            self.assertLess(usage.ru_maxrss, 128 << 10)     # KiB
+
+    def test_ten_thousand_communicators_with_names_are_told_apart(self):
+        self.check_many(lambda i: f"layer {i}")
+
+    def test_ten_thousand_communicators_of_one_name_are_told_apart(self):
+        self.check_many(lambda i: "layer")
 
     def test_rank_that_did_not_call_is_named(self):
         self.three_wait()
