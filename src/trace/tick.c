@@ -1,6 +1,7 @@
 #include "trace/tick.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -9,26 +10,91 @@
 #include <cpuid.h>
 #endif
 
-#define POINTS 256u
+#include "base/log.h"
+
 #define FIRST_SPACING_NS TT_SECOND
 #define READINGS 5          /* of the clock for one point: the fastest one counts */
 
-struct point {
-    uint64_t tick, ns;
-};
-
 bool tt_tick_is_counter;
 
-/* Points in order of time. When the table is full, every second point is removed, and the distance
- * of new points doubles. The last point may be replaced by a newer one (refresh). */
 static struct {
     pthread_mutex_t lock;
-    struct point point[POINTS];
-    uint32_t n;
-    bool last_is_extra;     /* the last point was taken early */
-    uint64_t spacing_ns;
+    struct tt_tick_table table;
     _Atomic uint64_t due_ns;
-} table = { .lock = PTHREAD_MUTEX_INITIALIZER, .spacing_ns = FIRST_SPACING_NS };
+} ticks = { .lock = PTHREAD_MUTEX_INITIALIZER, .table.spacing_ns = FIRST_SPACING_NS };
+
+/* ---- conversion ---- */
+
+static void points_thin_out(struct tt_tick_table *t)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->n; i += 2)
+        t->point[n++] = t->point[i];
+    t->n = n;
+    t->spacing_ns *= 2;
+}
+
+void tt_tick_table_add(struct tt_tick_table *t, const struct tt_tick_point *p, bool extra,
+                       uint64_t *jumped_back)
+{
+    const struct tt_tick_point *last = &t->point[t->n > 0 ? t->n - 1 : 0];
+
+    *jumped_back = 0;
+    if (t->n > 0 && p->ns <= last->ns)
+        return;
+    if (t->n > 0 && p->tick <= last->tick) {
+        *jumped_back = last->tick - p->tick;
+        t->n = 0;
+    }
+    if (t->n > 1 && t->last_is_extra)
+        t->n--;
+    if (t->n == TT_TICK_POINTS)
+        points_thin_out(t);
+    t->point[t->n++] = *p;
+    t->last_is_extra = extra;
+}
+
+/* Returns the index of the later one of the two points between which the tick lies. */
+static uint32_t point_after(const struct tt_tick_table *t, uint64_t tick)
+{
+    uint32_t low = 1, high = t->n - 1;
+
+    while (low < high) {
+        const uint32_t mid = (low + high) / 2;
+
+        if (t->point[mid].tick < tick)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* max_ns: of the result, which is not negative. */
+static uint64_t interpolate(const struct tt_tick_point *a, const struct tt_tick_point *b,
+                            uint64_t tick, uint64_t max_ns)
+{
+    const double rate = (double)(b->ns - a->ns) / (double)(b->tick - a->tick);
+    const double away = rate * (double)(tick >= a->tick ? tick - a->tick : a->tick - tick);
+
+    if (tick >= a->tick)
+        return away < (double)(max_ns - a->ns) ? a->ns + (uint64_t)away : max_ns;
+    return away < (double)a->ns ? a->ns - (uint64_t)away : 0;
+}
+
+uint64_t tt_tick_table_ns(const struct tt_tick_table *t, uint64_t tick, uint64_t now_ns)
+{
+    const uint64_t last_ns = t->n > 0 ? t->point[t->n - 1].ns : 0;
+    uint32_t i;
+
+    if (t->n < 2)
+        return t->n > 0 ? t->point[0].ns : 0;
+    i = point_after(t, tick);
+    return interpolate(&t->point[i - 1], &t->point[i], tick, now_ns > last_ns ? now_ns : last_ns);
+}
+
+/* ---- the counter ---- */
 
 #if defined(__x86_64__)
 /* Returns whether the kernel uses the counter or could use it. It withdraws a counter that differs
@@ -62,9 +128,9 @@ static bool has_counter(void) { return false; }
 
 /* Reads both clocks. The reading with the shortest distance between two ticks is used, since this
  * thread may be interrupted between them. */
-static struct point point_take(void)
+static struct tt_tick_point point_take(void)
 {
-    struct point best = { 0 };
+    struct tt_tick_point best = { 0 };
     uint64_t shortest = UINT64_MAX;
 
     for (int i = 0; i < READINGS; i++) {
@@ -73,97 +139,53 @@ static struct point point_take(void)
         if (after - before >= shortest)
             continue;
         shortest = after - before;
-        best = (struct point){ .tick = before + shortest / 2, .ns = ns };
+        best = (struct tt_tick_point){ .tick = before + shortest / 2, .ns = ns };
     }
     return best;
 }
 
-static void points_thin_out(void)
+/* The caller holds the lock. extra: as tt_tick_table_add. */
+static void add_point(bool extra)
 {
-    uint32_t n = 0;
+    const struct tt_tick_point p = point_take();
+    uint64_t jumped_back;
 
-    for (uint32_t i = 0; i < table.n; i += 2)
-        table.point[n++] = table.point[i];
-    table.n = n;
-    table.spacing_ns *= 2;
-}
-
-/* extra: taken before it was due. The next point replaces it. */
-static void point_add(const struct point *p, bool extra)
-{
-    if (table.n > 1 && table.last_is_extra)
-        table.n--;
-    if (table.n == POINTS)
-        points_thin_out();
-    if (table.n > 0 &&
-        (p->tick <= table.point[table.n - 1].tick || p->ns <= table.point[table.n - 1].ns))
-        return;
-    table.point[table.n++] = *p;
-    table.last_is_extra = extra;
+    tt_tick_table_add(&ticks.table, &p, extra, &jumped_back);
     if (!extra)
-        atomic_store_explicit(&table.due_ns, p->ns + table.spacing_ns, memory_order_relaxed);
+        atomic_store_explicit(&ticks.due_ns, p.ns + ticks.table.spacing_ns, memory_order_relaxed);
+    if (jumped_back)
+        tt_log(TT_LOG_WARN,
+               "the processor's counter was set back by %" PRIu64 " ticks: times of earlier "
+               "operations are not known",
+               jumped_back);
 }
 
 void tt_tick_start(void)
 {
-    struct point first;
-
-    pthread_mutex_lock(&table.lock);
-    if (table.n == 0) {
+    pthread_mutex_lock(&ticks.lock);
+    if (ticks.table.n == 0) {
         tt_tick_is_counter = has_counter();
-        first = point_take();
-        point_add(&first, false);
+        add_point(false);
     }
-    pthread_mutex_unlock(&table.lock);
+    pthread_mutex_unlock(&ticks.lock);
 }
 
 void tt_tick_calibrate(uint64_t now_ns)
 {
-    struct point p;
-
-    if (!tt_tick_is_counter || now_ns < atomic_load_explicit(&table.due_ns, memory_order_relaxed) ||
-        pthread_mutex_trylock(&table.lock) != 0)
+    if (!tt_tick_is_counter || now_ns < atomic_load_explicit(&ticks.due_ns, memory_order_relaxed) ||
+        pthread_mutex_trylock(&ticks.lock) != 0)
         return;
-    p = point_take();
-    point_add(&p, false);
-    pthread_mutex_unlock(&table.lock);
+    add_point(false);
+    pthread_mutex_unlock(&ticks.lock);
 }
 
 void tt_tick_refresh(void)
 {
-    struct point p;
-
     if (!tt_tick_is_counter)
         return;
-    pthread_mutex_lock(&table.lock);
-    p = point_take();
-    point_add(&p, true);
-    pthread_mutex_unlock(&table.lock);
-}
-
-/* Returns the index of the later one of the two points between which the tick lies. */
-static uint32_t point_after(uint64_t tick)
-{
-    uint32_t low = 1, high = table.n - 1;
-
-    while (low < high) {
-        const uint32_t mid = (low + high) / 2;
-
-        if (table.point[mid].tick < tick)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
-static uint64_t interpolate(const struct point *a, const struct point *b, uint64_t tick)
-{
-    const double rate = (double)(b->ns - a->ns) / (double)(b->tick - a->tick);
-
-    if (tick >= a->tick)
-        return a->ns + (uint64_t)((double)(tick - a->tick) * rate);
-    return a->ns - (uint64_t)((double)(a->tick - tick) * rate);
+    pthread_mutex_lock(&ticks.lock);
+    add_point(true);
+    pthread_mutex_unlock(&ticks.lock);
 }
 
 uint64_t tt_tick_to_ns(uint64_t tick)
@@ -172,14 +194,8 @@ uint64_t tt_tick_to_ns(uint64_t tick)
 
     if (!tt_tick_is_counter)
         return tick;
-    pthread_mutex_lock(&table.lock);
-    if (table.n < 2) {
-        ns = table.point[0].ns;
-    } else {
-        const uint32_t i = point_after(tick);
-
-        ns = interpolate(&table.point[i - 1], &table.point[i], tick);
-    }
-    pthread_mutex_unlock(&table.lock);
+    pthread_mutex_lock(&ticks.lock);
+    ns = tt_tick_table_ns(&ticks.table, tick, tt_now_ns());
+    pthread_mutex_unlock(&ticks.lock);
     return ns;
 }

@@ -32,6 +32,34 @@ static inline uint64_t tt_tick_now(void)
     return __builtin_expect(tt_tick_is_counter, true) ? tt_tick_read_counter() : tt_now_ns();
 }
 
+/* ---- conversion, without the clock and the counter ---- */
+
+#define TT_TICK_POINTS 256u
+
+struct tt_tick_point {
+    uint64_t tick, ns;
+};
+
+/* Points in order of time. When the table is full, every second point is removed, and the distance
+ * of new points doubles. */
+struct tt_tick_table {
+    struct tt_tick_point point[TT_TICK_POINTS];
+    uint32_t n;
+    bool last_is_extra;     /* the last point was taken early: the next one replaces it */
+    uint64_t spacing_ns;    /* distance of points; not 0 */
+};
+
+/* Adds a point, unless it is not later than the last one. extra: it was taken before it was due. If
+ * the counter has jumped back (another machine continues this one), the earlier points are removed;
+ * *jumped_back: by how many ticks. */
+void tt_tick_table_add(struct tt_tick_table *t, const struct tt_tick_point *p, bool extra,
+                       uint64_t *jumped_back);
+/* Returns the time of a tick; 0: there is no point. Ticks after the last point, also those from
+ * before a jump, are not later than now_ns, the present. */
+uint64_t tt_tick_table_ns(const struct tt_tick_table *t, uint64_t tick, uint64_t now_ns);
+
+/* ---- the table of the process ---- */
+
 /* Chooses the source of ticks and takes the first calibration point. Several calls are allowed;
  * not concurrently with other functions. */
 void tt_tick_start(void);
