@@ -76,6 +76,11 @@ uint16_t tt_context_trace(const struct tt_context *c)
     return c->trace;
 }
 
+uint64_t tt_context_next_seq(const struct tt_context *c)
+{
+    return c->next_seq;
+}
+
 const uint32_t *tt_context_ranks(const struct tt_context *c)
 {
     return c->ranks;

@@ -153,6 +153,9 @@ tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *r
                              uint32_t nranks, uint32_t rank, struct tt_context **out);
 /* Returns its number in traces (trace/comms.h). */
 uint16_t tt_context_trace(const struct tt_context *c);
+/* Returns the number of the next collective, equal on all ranks. Called by the thread that calls
+ * collectives. */
+uint64_t tt_context_next_seq(const struct tt_context *c);
 /* Returns its job ranks, [nranks]; owned by the context. */
 const uint32_t *tt_context_ranks(const struct tt_context *c);
 /* Aborts the operations in progress and closes the context. */

@@ -100,7 +100,6 @@ static tutti_status post_all(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *
 
         p = place_after(gpu, &u->items[i], p.end);
         op.algo = u->items[i].algo[0] ? u->items[i].algo : NULL;
-        gpu->ncollectives += !p2p && !is_p2p(&op);
         if (is_p2p(&op) == p2p)
             st = tt_gpu_post(&op, mem + p.src, mem + p.dst, op.count, &call);
     }

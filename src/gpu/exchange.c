@@ -139,10 +139,10 @@ static struct tt_gpu_exchange **find(const struct key *key)
 }
 
 struct tt_gpu_exchange *tt_gpu_exchange_join(const tutti_gpu *gpu, const tutti_gpu_op *op,
-                                             uint64_t number, void *handle)
+                                             void *handle)
 {
-    const struct key key = { gpu->group, number, op->count, (uint32_t)op->kind,
-                             (uint32_t)op->type };
+    const struct key key = { gpu->group, tt_context_next_seq(gpu->comm->context), op->count,
+                             (uint32_t)op->kind, (uint32_t)op->type };
     struct tt_gpu_exchange **at, *x;
 
     pthread_mutex_lock(&lock);

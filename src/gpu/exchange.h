@@ -13,7 +13,8 @@
  * The ranks of an exchange are those that run the same operation of the communicator at their first
  * launch. A rank joins before it sends anything, and an operation completes after all ranks have
  * sent. Therefore all ranks find the same number of members when the operation is complete, and no
- * message is needed to agree. */
+ * message is needed to agree. The communicator numbers its collectives, and no later one has the
+ * number of an exchange, also if a tutti_gpu is created again. */
 #ifndef TT_GPU_EXCHANGE_H
 #define TT_GPU_EXCHANGE_H
 
@@ -28,11 +29,11 @@ void tt_gpu_exchange_exit(tutti_gpu *gpu);
 /* Whether a captured unit may become part of an exchange, by what this rank knows. */
 bool tt_gpu_exchange_fits(const tutti_gpu *gpu, const struct tt_gpu_unit *u);
 
-/* Joins the exchange of the collective that has this number on all ranks. Called before its first
- * run. `handle` identifies the unit of this rank. Returns NULL if there is no memory; else the
- * caller has a reference, which tt_gpu_exchange_leave drops. */
+/* Joins the exchange of the communicator's next collective, which is the first run of op. Called by
+ * the worker. `handle` identifies the unit of this rank. Returns NULL if there is no memory; else
+ * the caller has a reference, which tt_gpu_exchange_leave drops. */
 struct tt_gpu_exchange *tt_gpu_exchange_join(const tutti_gpu *gpu, const tutti_gpu_op *op,
-                                             uint64_t number, void *handle);
+                                             void *handle);
 /* Whether all ranks have joined. The same on all ranks once the operation is complete. */
 bool tt_gpu_exchange_is_complete(const struct tt_gpu_exchange *x);
 /* The rank takes part no more. */

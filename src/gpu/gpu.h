@@ -121,7 +121,6 @@ struct tutti_gpu {
     uint64_t group;                 /* equal for the ranks of comm, and different from others; 0:
                                        unknown */
     tutti_gpu *next_here;           /* in the list of the process */
-    uint64_t ncollectives;          /* run by the worker, which uses it */
 };
 
 /* Records the first error of gpu, with the calling thread's last error as its message. */

@@ -59,7 +59,6 @@ static tutti_status run_collectives(tutti_gpu *gpu, const struct tt_gpu_unit *u,
         if (op.kind >= TUTTI_GPU_SEND)
             continue;
         op.algo = u->items[i].algo[0] ? u->items[i].algo : NULL;
-        gpu->ncollectives++;
         st = tt_gpu_scalar_read(gpu, &op);
         if (!st)
             st = tt_gpu_pull_run(gpu, &op, &pulled);
@@ -110,8 +109,7 @@ static struct tt_gpu_exchange *join(const tutti_gpu *gpu, struct tt_gpu_captured
     const bool first = c->unit->can_exchange && !c->was_run;
 
     c->was_run = true;
-    return first ? tt_gpu_exchange_join(gpu, &c->unit->items[0].op, gpu->ncollectives,
-                                        tt_gpu_captured_handle(c, 0))
+    return first ? tt_gpu_exchange_join(gpu, &c->unit->items[0].op, tt_gpu_captured_handle(c, 0))
                  : NULL;
 }
 

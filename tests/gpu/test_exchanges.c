@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/captured.h"
+#include "gpu/exchange.h"
 
 #define RANKS 4
 #define assert_says(part) assert_non_null(strstr(tutti_last_error(), part))
@@ -328,6 +329,56 @@ static void a_rank_that_leaves_releases_an_exchange(void **state)
     }
 }
 
+/* Rank 0 has joined the exchange of its first collective, and has not yet seen that rank 1 did not
+ * join. Meanwhile rank 1 completes this collective, creates its tutti_gpu again, and runs the same
+ * operation as the first one of a graph. */
+static void a_new_gpu_does_not_join_an_exchange_of_the_old_one(void **state)
+{
+    struct tt_gpu_exchange *x;
+    void *src[2], *dst[2];
+    tutti_gpu_op op;
+    unsigned char got[64];
+    struct world w;
+    exec_t exec;
+
+    (void)state;
+    world_open(&w, 2, NULL);
+    for (int r = 0; r < 2; r++) {
+        src[r] = world_alloc(&w, r, 64, 1 + r);
+        dst[r] = world_alloc(&w, r, 64, 0);
+    }
+    op = (tutti_gpu_op){
+        .kind = TUTTI_GPU_ALLTOALL, .gpu = w.gpu[0], .count = 32, .type = TUTTI_U8
+    };
+    x = tt_gpu_exchange_join(w.gpu[0], &op, &w);
+    assert_non_null(x);
+    for (int r = 0; r < 2; r++)
+        assert_ok(tutti_gpu_alltoall(src[r], dst[r], 32, TUTTI_U8, w.gpu[r], w.stream[r]));
+    sync_all(&w);
+    tutti_gpu_destroy(w.gpu[1]);
+    world_create_gpu(&w, 1, NULL);
+    capture_begin(&w, 1, CAPTURE_THREAD);
+    assert_ok(tutti_gpu_alltoall(src[1], dst[1], 32, TUTTI_U8, w.gpu[1], w.stream[1]));
+    exec = capture_end_exec(&w, 1);
+    for (int i = 0; i < 3; i++) {
+        exec_launch(&w, 1, exec);
+        assert_ok(tutti_gpu_alltoall(src[0], dst[0], 32, TUTTI_U8, w.gpu[0], w.stream[0]));
+        sync_all(&w);
+    }
+    assert_false(tt_gpu_exchange_is_complete(x));
+    assert_int_equal(exchanged(w.gpu[1]), 0);
+    tt_gpu_exchange_leave(x, 0);
+    world_read(&w, 1, got, dst[1], sizeof got);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(got[i], 1 + i / 32);
+    exec_destroy(exec);
+    for (int r = 0; r < 2; r++) {
+        world_free(&w, r, src[r]);
+        world_free(&w, r, dst[r]);
+    }
+    world_close(&w);
+}
+
 /* The second launch arrives while the first one waits for rank 1. */
 static void overlapping_exchanges_are_an_error(void **state)
 {
@@ -421,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_deadline_names_the_rank_that_did_not_launch),
         cmocka_unit_test(an_abort_releases_an_exchange),
         cmocka_unit_test(a_rank_that_leaves_releases_an_exchange),
+        cmocka_unit_test(a_new_gpu_does_not_join_an_exchange_of_the_old_one),
         cmocka_unit_test(overlapping_exchanges_are_an_error),
         cmocka_unit_test(destroy_waits_for_an_exchange),
         cmocka_unit_test(a_device_error_ends_an_exchange),

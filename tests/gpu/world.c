@@ -64,6 +64,18 @@ static void leave(struct world *w)
     assert_cuda(w->cu->context_pop(&was));
 }
 
+void world_create_gpu(struct world *w, int rank, const tutti_gpu_conf *conf)
+{
+    tutti_gpu_conf mine = { 0 };
+
+    if (conf)
+        mine = *conf;
+    mine.size = sizeof mine;
+    mine.has_device = 1;
+    mine.device = rank % world_devices();
+    assert_ok(tutti_gpu_create(&w->gpu[rank], w->comm[rank], &mine));
+}
+
 void world_open(struct world *w, int n, const tutti_gpu_conf *conf)
 {
     const int ndevices = world_devices();
@@ -72,15 +84,8 @@ void world_open(struct world *w, int n, const tutti_gpu_conf *conf)
     assert_ok(tt_cuda_load(&w->cu));
     open_comms(w);
     for (int r = 0; r < n; r++) {
-        tutti_gpu_conf mine = { 0 };
-
-        if (conf)
-            mine = *conf;
-        mine.size = sizeof mine;
-        mine.has_device = 1;
-        mine.device = r % ndevices;
-        assert_ok(tutti_gpu_create(&w->gpu[r], w->comm[r], &mine));
-        assert_cuda(w->cu->primary_retain(&w->context[r], mine.device));
+        world_create_gpu(w, r, conf);
+        assert_cuda(w->cu->primary_retain(&w->context[r], r % ndevices));
         enter(w, r);
         assert_cuda(w->cu->stream_create(&w->stream[r], TT_CUDA_STREAM_NON_BLOCKING));
         leave(w);

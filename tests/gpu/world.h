@@ -26,6 +26,8 @@ int world_devices(void);
 /* Opens n ranks; conf is that of each tutti_gpu except the device, and may be NULL. */
 void world_open(struct world *w, int n, const tutti_gpu_conf *conf);
 void world_close(struct world *w);
+/* Creates the tutti_gpu of a rank; conf as above. */
+void world_create_gpu(struct world *w, int rank, const tutti_gpu_conf *conf);
 
 /* Memory of the rank's device, filled with a byte. */
 void *world_alloc(struct world *w, int rank, size_t bytes, int fill);
