@@ -42,6 +42,7 @@
 #ifndef TUTTI_GPU_H
 #define TUTTI_GPU_H
 
+#include "tutti/rma.h"
 #include "tutti/tutti.h"
 
 #ifdef __cplusplus
@@ -125,6 +126,9 @@ typedef enum tutti_gpu_kind {
     TUTTI_GPU_RECV,             /* into dst, from rank `root` */
     TUTTI_GPU_PUT_SIGNAL,       /* from src into `window` of rank `root`, then a signal */
     TUTTI_GPU_WAIT_SIGNAL,      /* for `count` signals from rank `root` */
+    TUTTI_GPU_GET,              /* into dst, from `window` of rank `root` */
+    TUTTI_GPU_ATOMIC,           /* on a word of `window` of rank `root`; dst: as `old` of
+                                   tutti_gpu_atomic */
     TUTTI_GPU_KIND_COUNT
 } tutti_gpu_kind;
 
@@ -151,20 +155,23 @@ typedef struct tutti_gpu_op {
     const char *algo;               /* as tutti_call.algo; copied */
     tutti_gpu_request **request;    /* if not NULL, receives a request, which the caller owns and
                                        frees with tutti_gpu_wait. Must be NULL during a capture */
-    tutti_gpu_window *window;       /* puts only; NULL: a signal without data (count 0) */
-    size_t offset;                  /* puts only: offset in the window of rank `root`, in bytes */
+    tutti_gpu_window *window;       /* puts, gets and atomics only; NULL: a signal without data
+                                       (count 0) */
+    size_t offset;                  /* likewise: offset in the window of rank `root`, in bytes */
     uint32_t signal;                /* puts and waits only: number of the signal, below
                                        TUTTI_GPU_SIGNALS */
+    tutti_atomic_op atomic;         /* atomics only, like the next two */
+    uint64_t operand, compare;
 } tutti_gpu_op;
 
 /* Enqueues the operations ops[n], which may use several streams and several tutti_gpu of this
  * process. Therefore one thread can make the calls of several ranks. All operations are checked
  * first; if one is invalid, none is enqueued. The operations of one tutti_gpu form a unit. A unit
  * starts when all its streams have reached the unit, and the streams continue when the unit has
- * completed. In a unit, collectives run first, in list order, then puts, in list order. Then sends
- * and receives run concurrently, and last the waits for signals. Either all streams or no stream
- * must be in a capture; the streams of one tutti_gpu must be in the same capture. The caller may
- * free ops when the call returns.
+ * completed. In a unit, collectives run first, in list order, then puts, gets and atomics, in list
+ * order. Then sends and receives run concurrently, and last the waits for signals. Either all
+ * streams or no stream must be in a capture; the streams of one tutti_gpu must be in the same
+ * capture. The caller may free ops when the call returns.
  * Modelled on ncclGroupStart and ncclGroupEnd. */
 TUTTI_API tutti_status tutti_gpu_group(const tutti_gpu_op *ops, size_t n);
 
@@ -207,11 +214,11 @@ TUTTI_API tutti_status tutti_gpu_send(const void *buf, size_t count, tutti_dtype
 TUTTI_API tutti_status tutti_gpu_recv(void *buf, size_t count, tutti_dtype type, int peer,
                                       tutti_gpu *gpu, void *stream);
 
-/* ---- puts and signals ------------------------------------------------------------------------ */
+/* ---- windows: puts, gets, atomics and signals ------------------------------------------------ */
 
 #define TUTTI_GPU_SIGNALS 64u       /* signals per ordered pair of ranks, numbered from 0 */
 
-/* Exposes mem[bytes] of gpu's device for puts of other ranks. Collective over the communicator;
+/* Exposes mem[bytes] of gpu's device to other ranks. Collective over the communicator;
  * sizes may differ between ranks. Blocks. All ranks must create the windows of a communicator in
  * the same order. The caller owns mem, which must stay valid until the window is freed. The first
  * window creates a second communicator and a thread, which copies the data of puts to the device.
@@ -232,6 +239,22 @@ TUTTI_API tutti_status tutti_gpu_window_free(tutti_gpu_window *window);
 TUTTI_API tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti_dtype type,
                                             int peer, tutti_gpu_window *window, size_t offset,
                                             uint32_t signal, tutti_gpu *gpu, void *stream);
+/* Gets dst[count] from the window of rank `peer`, at `offset` bytes. The stream continues when the
+ * data is in dst. Reads the data of all earlier puts and atomics of this rank to `peer`. The peer
+ * need not make a call, but must not have called tutti_gpu_destroy: otherwise the tutti_gpu of this
+ * rank ends with ABORTED or PEER_LOST. The same holds for tutti_gpu_atomic with `old`. */
+TUTTI_API tutti_status tutti_gpu_get(void *dst, size_t count, tutti_dtype type, int peer,
+                                     tutti_gpu_window *window, size_t offset, tutti_gpu *gpu,
+                                     void *stream);
+/* Applies `op` to the word at `offset` in the window of rank `peer`. type: an integer type of 4 or
+ * 8 bytes; `offset` is a multiple of its size. With 4 bytes, the low halves of operand and compare
+ * are used. If `old` is not NULL, it is device memory that receives the previous value, and then
+ * the stream continues. Otherwise the stream does not wait for the update. Atomic with respect to
+ * other calls of tutti_gpu_atomic, puts and gets, but not to kernels and copies of the peer. */
+TUTTI_API tutti_status tutti_gpu_atomic(tutti_atomic_op op, uint64_t operand, uint64_t compare,
+                                        void *old, tutti_dtype type, int peer,
+                                        tutti_gpu_window *window, size_t offset, tutti_gpu *gpu,
+                                        void *stream);
 /* Sends a signal without data. A window must exist. */
 TUTTI_API tutti_status tutti_gpu_signal(int peer, uint32_t signal, tutti_gpu *gpu, void *stream);
 /* The stream continues when `n` more signals with the number `signal` have arrived from rank

@@ -172,6 +172,44 @@ tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti_dtype typ
     return tutti_gpu_group(&one, 1);
 }
 
+tutti_status tutti_gpu_get(void *dst, size_t count, tutti_dtype type, int peer,
+                           tutti_gpu_window *window, size_t offset, tutti_gpu *gpu, void *stream)
+{
+    const tutti_gpu_op one = { .size = sizeof one,
+                               .kind = TUTTI_GPU_GET,
+                               .gpu = gpu,
+                               .stream = stream,
+                               .dst = dst,
+                               .count = count,
+                               .type = type,
+                               .root = peer,
+                               .window = window,
+                               .offset = offset };
+
+    return tutti_gpu_group(&one, 1);
+}
+
+tutti_status tutti_gpu_atomic(tutti_atomic_op op, uint64_t operand, uint64_t compare, void *old,
+                              tutti_dtype type, int peer, tutti_gpu_window *window, size_t offset,
+                              tutti_gpu *gpu, void *stream)
+{
+    const tutti_gpu_op one = { .size = sizeof one,
+                               .kind = TUTTI_GPU_ATOMIC,
+                               .gpu = gpu,
+                               .stream = stream,
+                               .dst = old,
+                               .count = 1,
+                               .type = type,
+                               .root = peer,
+                               .window = window,
+                               .offset = offset,
+                               .atomic = op,
+                               .operand = operand,
+                               .compare = compare };
+
+    return tutti_gpu_group(&one, 1);
+}
+
 tutti_status tutti_gpu_signal(int peer, uint32_t signal, tutti_gpu *gpu, void *stream)
 {
     return tutti_gpu_put_signal(NULL, 0, TUTTI_U8, peer, NULL, 0, signal, gpu, stream);

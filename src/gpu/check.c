@@ -25,6 +25,8 @@ static const char *const names[] = {
     [TUTTI_GPU_RECV] = "tutti_gpu_recv",
     [TUTTI_GPU_PUT_SIGNAL] = "tutti_gpu_put_signal",
     [TUTTI_GPU_WAIT_SIGNAL] = "tutti_gpu_wait_signal",
+    [TUTTI_GPU_GET] = "tutti_gpu_get",
+    [TUTTI_GPU_ATOMIC] = "tutti_gpu_atomic",
     [WINDOW] = "tutti_gpu_window_create",
 };
 
@@ -101,8 +103,27 @@ static bool has_windows(tutti_gpu *gpu)
     return has;
 }
 
-/* Checks the window, the offset and the signal of a put or a wait. */
-static tutti_status check_signal(const tutti_gpu_op *op)
+static tutti_status check_atomic(const tutti_gpu_op *op)
+{
+    const char *call = tt_gpu_kind_name(op->kind);
+    const size_t bytes = tutti_dtype_bytes(op->type);
+
+    if (op->kind != TUTTI_GPU_ATOMIC)
+        return TUTTI_OK;
+    if ((unsigned)op->atomic > TUTTI_ATOMIC_XOR)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: op is %d: must be 0 to %d", call, (int)op->atomic,
+                       TUTTI_ATOMIC_XOR);
+    if (op->type >= TUTTI_F16 || (bytes != 4 && bytes != 8))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: type is %s: must be an integer of 4 or 8 bytes",
+                       call, tutti_dtype_name(op->type));
+    if (op->offset % bytes)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: offset is %zu: must be a multiple of %zu", call,
+                       op->offset, bytes);
+    return TUTTI_OK;
+}
+
+/* Checks the window, the offset and the signal of a window operation or a wait. */
+static tutti_status check_window_access(const tutti_gpu_op *op)
 {
     const char *call = tt_gpu_kind_name(op->kind);
     const size_t bytes = op->count * tutti_dtype_bytes(op->type);
@@ -292,7 +313,9 @@ tutti_status tt_gpu_check(const tutti_gpu_op *op)
     tutti_status st = check_values(op);
 
     if (!st)
-        st = check_signal(op);
+        st = check_window_access(op);
+    if (!st)
+        st = check_atomic(op);
     if (!st)
         st = check_buffers(op);
     if (!st)

@@ -41,7 +41,7 @@ struct tutti_gpu_request {
 struct tt_gpu_item {
     tutti_gpu_op op;
     char algo[TT_GPU_ALGO_BYTES];
-    uint32_t window;                        /* id, of a put */
+    uint32_t window;                        /* id, of a window operation */
     struct tutti_gpu_request *request;      /* one reference; NULL: none */
 };
 

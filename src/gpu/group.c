@@ -217,6 +217,8 @@ static tutti_status take_ops(tutti_gpu_op *mine, const tutti_gpu_op *ops, size_t
             mine[i].count = 0;
         if (!st && mine[i].kind == TUTTI_GPU_WAIT_SIGNAL)
             mine[i].type = TUTTI_U8;
+        if (!st && mine[i].kind == TUTTI_GPU_ATOMIC)
+            mine[i].count = 1;
         if (st)
             return st;
     }

@@ -37,6 +37,8 @@ tutti_status tt_gpu_post(const tutti_gpu_op *op, const void *src, void *dst, siz
                                           : tutti_recv(dst, n, op->type, op->root, comm, &call);
     case TUTTI_GPU_PUT_SIGNAL:
     case TUTTI_GPU_WAIT_SIGNAL:
+    case TUTTI_GPU_GET:
+    case TUTTI_GPU_ATOMIC:
     case TUTTI_GPU_KIND_COUNT:
         break;
     }

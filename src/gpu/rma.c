@@ -37,7 +37,8 @@ static struct tt_gpu_rma *new_rma(tutti_gpu *gpu)
     r->taken = calloc(nranks, sizeof *r->taken);
     r->waited = calloc((size_t)nranks * TUTTI_GPU_SIGNALS, sizeof *r->waited);
     r->members = calloc(nranks, sizeof *r->members);
-    if (r->sent && r->taken && r->waited && r->members)
+    r->answers = calloc(nranks, sizeof(struct tt_gpu_answers *));
+    if (r->sent && r->taken && r->waited && r->members && r->answers)
         return r;
     free_rma(r);
     return NULL;
@@ -219,9 +220,9 @@ static tutti_status await_slot(struct tt_gpu_rma *r, uint32_t target, int64_t ti
                              taken, timeout_ms, NULL);
 }
 
-/* Puts a header and its piece. The fence keeps the head behind all earlier pieces. */
-static tutti_status put_piece(struct tt_gpu_rma *r, uint32_t target,
-                              const struct tt_gpu_piece *piece, int64_t timeout_ms)
+/* The fence keeps the head behind all earlier pieces. */
+tutti_status tt_gpu_rma_post(struct tt_gpu_rma *r, uint32_t target,
+                             const struct tt_gpu_piece *piece, int64_t timeout_ms)
 {
     const tutti_rma rma = { .size = sizeof rma,
                             .signal_op = TUTTI_SIGNAL_ADD,
@@ -256,8 +257,7 @@ static tutti_status copy_piece(const tutti_gpu *gpu, const tutti_gpu_op *op, siz
                  : TUTTI_OK;
 }
 
-/* Ends gpu on all ranks, so that none waits; st is the last error. */
-static tutti_status fail_all(tutti_gpu *gpu, tutti_status st)
+tutti_status tt_gpu_rma_fail_all(tutti_gpu *gpu, tutti_status st)
 {
     char why[TT_ERROR_BYTES];
 
@@ -314,9 +314,9 @@ tutti_status tt_gpu_rma_put(tutti_gpu *gpu, const tutti_gpu_op *op, uint32_t id,
         if (!st && more)
             st = copy_next(r, &p, 1 - i);
         if (!st)
-            st = put_piece(r, (uint32_t)op->root, piece, tt_gpu_timeout_left(gpu, began_ns));
+            st = tt_gpu_rma_post(r, (uint32_t)op->root, piece, tt_gpu_timeout_left(gpu, began_ns));
     }
-    return st ? fail_all(gpu, st) : TUTTI_OK;
+    return st ? tt_gpu_rma_fail_all(gpu, st) : TUTTI_OK;
 }
 
 /* ---- waits ---- */
@@ -358,5 +358,5 @@ tutti_status tt_gpu_rma_wait(tutti_gpu *gpu, const tutti_gpu_op *op)
              "tutti_gpu_wait_signal: signal %u of rank %d: %llu of %llu arrived: %.700s",
              op->signal, op->root, (unsigned long long)count_of(r, offset),
              (unsigned long long)*waited, tutti_last_error());
-    return fail_all(gpu, tt_fail_again(st, why));
+    return tt_gpu_rma_fail_all(gpu, tt_fail_again(st, why));
 }

@@ -43,6 +43,13 @@ size_t tt_gpu_rma_bytes(const tutti_gpu *gpu);
 tutti_status tt_gpu_rma_put(tutti_gpu *gpu, const tutti_gpu_op *op, uint32_t id, char *staging);
 tutti_status tt_gpu_rma_wait(tutti_gpu *gpu, const tutti_gpu_op *op);
 
+/* Puts a header with its data, piece->bytes, into the next slot of this rank at the target, behind
+ * all earlier ones. Called by the worker. */
+tutti_status tt_gpu_rma_post(struct tt_gpu_rma *r, uint32_t target,
+                             const struct tt_gpu_piece *piece, int64_t timeout_ms);
+/* Ends gpu on all ranks, so that none waits; st is the last error, and is returned. */
+tutti_status tt_gpu_rma_fail_all(tutti_gpu *gpu, tutti_status st);
+
 /* Ends all waits, on all ranks. Any thread. No-op without windows. */
 void tt_gpu_rma_abort(tutti_gpu *gpu);
 /* Waits until this rank's puts have arrived. The service thread frees everything when all ranks

@@ -1,5 +1,7 @@
 #include "gpu/service.h"
 
+#include "gpu/answer.h"
+
 #include <stdlib.h>
 
 #include "reduce/float_env.h"
@@ -34,13 +36,26 @@ void tt_gpu_service_wake(struct tt_gpu_rma *r)
         tutti_window_signal(r->window, (int)r->rank, r->layout.wake, TUTTI_SIGNAL_ADD, 1);
 }
 
-/* Copies a piece to the device. The lock keeps the window. */
-static tutti_status copy_piece(struct tt_gpu_rma *r, uint32_t rank, const struct tt_gpu_piece *p,
-                               const char *data)
+/* Copies the data of a put to the device. */
+static tutti_status copy_put(const struct tt_gpu_rma *r, uint32_t rank, tt_cuda_address to,
+                             const char *data, size_t bytes)
 {
     const struct tt_cuda *cu = r->gpu->cu;
+    tt_cuda_result error = bytes ? cu->copy(to, tt_cuda_address_of(data), bytes, r->stream) : 0;
+
+    if (!error && bytes)
+        error = cu->stream_synchronize(r->stream);
+    return error ? tt_cuda_fail(cu, error, "gpu: cannot copy a put of rank %u to device %d", rank,
+                                r->gpu->device)
+                 : TUTTI_OK;
+}
+
+/* Accesses the window as the piece requests. The lock keeps the window. */
+static tutti_status access_window(struct tt_gpu_rma *r, uint32_t rank, const struct tt_gpu_piece *p,
+                                  const char *data)
+{
     const struct tutti_gpu_window *w;
-    tt_cuda_result error = 0;
+    tt_cuda_address mem;
     tutti_status st;
 
     pthread_mutex_lock(&r->lock);
@@ -48,16 +63,12 @@ static tutti_status copy_piece(struct tt_gpu_rma *r, uint32_t rank, const struct
     while (w && w->id != p->window)
         w = w->next;
     st = tt_gpu_piece_check(&r->layout, p, rank, w != NULL, w ? w->bytes[r->rank] : 0);
-    if (!st && p->bytes) {
-        error = cu->copy(tt_cuda_address_of(w->mem + p->offset), tt_cuda_address_of(data), p->bytes,
-                         r->stream);
-        if (!error)
-            error = cu->stream_synchronize(r->stream);
-    }
+    mem = w ? tt_cuda_address_of(w->mem) + p->offset : 0;
+    if (!st)
+        st = p->kind == TT_GPU_PIECE_PUT ? copy_put(r, rank, mem, data, p->bytes)
+                                         : tt_gpu_answer_run(r, rank, p, mem);
     pthread_mutex_unlock(&r->lock);
-    return error ? tt_cuda_fail(cu, error, "gpu: cannot copy a put of rank %u to device %d", rank,
-                                r->gpu->device)
-                 : st;
+    return st;
 }
 
 /* Notifies the origin that its slot is free. */
@@ -73,8 +84,10 @@ static tutti_status take_piece(struct tt_gpu_rma *r, uint32_t rank)
 {
     const char *slot = r->mem + tt_gpu_layout_slot(&r->layout, rank, r->taken[rank]);
     const struct tt_gpu_piece piece = *(const struct tt_gpu_piece *)(const void *)slot;
-    const tutti_status st = copy_piece(r, rank, &piece, slot + sizeof piece);
+    tutti_status st = access_window(r, rank, &piece, slot + sizeof piece);
 
+    if (!st && piece.kind != TT_GPU_PIECE_PUT)
+        st = tt_gpu_answer_send(r, rank, &piece);
     if (st)
         return st;
     r->taken[rank]++;
@@ -163,6 +176,7 @@ void tt_gpu_service_free(struct tt_gpu_rma *r)
         tutti_comm_abort(r->comm);
     tutti_window_free(r->window);
     tutti_comm_destroy(r->comm);
+    tt_gpu_answer_free(r);
     pthread_cond_destroy(&r->ended);
     pthread_mutex_destroy(&r->lock);
     free(r->sent);
@@ -215,6 +229,14 @@ static int have_all_left(const void *arg)
     return any;
 }
 
+/* Whether the next piece of `rank` requests a reply, which this rank can no longer send. */
+static bool needs_reply(const struct tt_gpu_rma *r, uint32_t rank)
+{
+    const char *slot = r->mem + tt_gpu_layout_slot(&r->layout, rank, r->taken[rank]);
+
+    return ((const struct tt_gpu_piece *)(const void *)slot)->reply != 0;
+}
+
 /* Takes pieces without a copy until all ranks have left, or the communicator has failed. */
 static void leave(struct tt_gpu_rma *r)
 {
@@ -226,8 +248,11 @@ static void leave(struct tt_gpu_rma *r)
         for (uint32_t i = 0; i < r->layout.nranks; i++) {
             if (pending_of(r, i) > TT_GPU_RING_DEPTH)
                 return;             /* protocol error: tt_gpu_service_free aborts */
-            for (; pending_of(r, i); r->taken[i]++)
+            for (; pending_of(r, i); r->taken[i]++) {
+                if (needs_reply(r, i))
+                    return;         /* likewise, so that its rank does not wait */
                 acknowledge(r, i);
+            }
         }
         r->all_left =
             __atomic_load_n(word(r, r->layout.left), __ATOMIC_ACQUIRE) == r->layout.nranks;

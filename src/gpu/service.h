@@ -5,6 +5,8 @@
 #include "gpu/rma.h"
 #include "tutti/rma.h"
 
+struct tt_gpu_answers;
+
 /* A rank's process, and a number that differs between its communicators. */
 struct tt_gpu_member {
     uint64_t process, number;
@@ -19,8 +21,10 @@ struct tt_gpu_rma {
     uint32_t rank;
     uint64_t *sent;                 /* [nranks] pieces; of the worker */
     uint64_t *waited;               /* [nranks][TUTTI_GPU_SIGNALS] signals; likewise */
+    uint64_t replies;               /* that were awaited; likewise */
     uint64_t *taken;                /* [nranks] pieces; of the service thread */
     tt_cuda_stream stream;          /* likewise */
+    struct tt_gpu_answers **answers;    /* [nranks]; NULL: no request yet; likewise */
     pthread_t service;
     atomic_bool stop;
     bool all_left;                  /* of the service thread */

@@ -5,7 +5,9 @@
  *     tails[nranks]               pieces of this rank that each rank has taken
  *     counts[nranks][SIGNALS]     signals of each rank
  *     wake, left                  wakes the service thread; ranks that have left
- *     slots[nranks][DEPTH]        a header and a piece each */
+ *     replied                     pieces in `replies` that have arrived
+ *     slots[nranks][DEPTH]        a header and a piece each
+ *     replies[REPLIES]            data that this rank's gets and atomics have requested */
 #ifndef TT_GPU_SLOTS_H
 #define TT_GPU_SLOTS_H
 
@@ -15,23 +17,32 @@
 #include "base/status.h"
 
 #define TT_GPU_RING_DEPTH 4u
+#define TT_GPU_REPLIES 2u               /* that a rank can await at the same time */
 #define TT_GPU_NO_WINDOW UINT32_MAX     /* a signal without data */
 
 struct tt_gpu_layout {
     uint32_t nranks;
     size_t piece_bytes;         /* largest piece */
-    size_t heads, tails, counts, wake, left, slots;         /* offsets */
+    size_t heads, tails, counts, wake, left, replied, slots, replies;       /* offsets */
     size_t slot_bytes, bytes;   /* of a slot, and of everything */
 };
+
+/* What the target does with a piece. */
+enum tt_gpu_piece_kind { TT_GPU_PIECE_PUT, TT_GPU_PIECE_GET, TT_GPU_PIECE_ATOMIC };
 
 /* Before each piece. Written by other ranks. */
 struct tt_gpu_piece {
     uint64_t offset;            /* in the target's window */
     uint32_t window;            /* id, or TT_GPU_NO_WINDOW */
-    uint32_t bytes;
-    uint32_t signal;
+    uint32_t bytes;             /* of data behind the header; puts only */
+    uint32_t signal;            /* puts only, like the next one */
     uint32_t is_last;           /* 1: counts the signal */
-    uint64_t pad[5];
+    uint32_t kind;              /* enum tt_gpu_piece_kind */
+    uint32_t length;            /* of the requested data, or of the word */
+    uint64_t operand, compare;  /* atomics only, like the next one */
+    uint32_t op;                /* tutti_atomic_op */
+    uint32_t reply;             /* index of the reply + 1; 0: an atomic without reply */
+    uint64_t pad;
 };
 _Static_assert(sizeof(struct tt_gpu_piece) == 64, "a header is a cache line");
 
@@ -41,6 +52,8 @@ struct tt_gpu_layout tt_gpu_layout_of(uint32_t nranks);
 /* Offsets of the counter of a signal from `rank`, and of slot number `piece` of its ring. */
 size_t tt_gpu_layout_count(const struct tt_gpu_layout *l, uint32_t rank, uint32_t signal);
 size_t tt_gpu_layout_slot(const struct tt_gpu_layout *l, uint32_t rank, uint64_t piece);
+/* Offset of a reply. */
+size_t tt_gpu_layout_reply(const struct tt_gpu_layout *l, uint32_t index);
 
 /* Checks a header from `rank` for a window of window_bytes; `known`: whether the window exists. */
 tutti_status tt_gpu_piece_check(const struct tt_gpu_layout *l, const struct tt_gpu_piece *p,

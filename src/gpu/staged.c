@@ -58,7 +58,10 @@ struct tt_gpu_blocks tt_gpu_blocks_of(const tutti_gpu_op *op, int rank, int nran
     case TUTTI_GPU_PUT_SIGNAL:
         return (struct tt_gpu_blocks){ 1, 0 };
     case TUTTI_GPU_RECV:
+    case TUTTI_GPU_GET:
         return (struct tt_gpu_blocks){ 0, 1 };
+    case TUTTI_GPU_ATOMIC:
+        return (struct tt_gpu_blocks){ 0, op->dst != NULL };
     case TUTTI_GPU_ALLREDUCE:
     case TUTTI_GPU_KIND_COUNT:
         break;

@@ -11,6 +11,7 @@
 #include "gpu/captured.h"
 #include "gpu/direct.h"
 #include "gpu/exchange.h"
+#include "gpu/fetch.h"
 #include "gpu/pinned.h"
 #include "gpu/pull.h"
 #include "gpu/request.h"
@@ -68,6 +69,20 @@ static tutti_status run_collectives(tutti_gpu *gpu, const struct tt_gpu_unit *u,
     return st;
 }
 
+static tutti_status run_access(tutti_gpu *gpu, const struct tt_gpu_item *item, char *arena)
+{
+    switch (item->op.kind) {
+    case TUTTI_GPU_PUT_SIGNAL:
+        return tt_gpu_rma_put(gpu, &item->op, item->window, arena);
+    case TUTTI_GPU_GET:
+        return tt_gpu_rma_get(gpu, &item->op, item->window);
+    case TUTTI_GPU_ATOMIC:
+        return tt_gpu_rma_atomic(gpu, &item->op, item->window);
+    default:
+        return TUTTI_OK;
+    }
+}
+
 /* Waits come last: other ranks may wait for what this one puts and sends. */
 static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
 {
@@ -75,8 +90,7 @@ static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
     tutti_status st = run_collectives(gpu, u, arena);
 
     for (size_t i = 0; i < u->nitems && !st; i++)
-        if (u->items[i].op.kind == TUTTI_GPU_PUT_SIGNAL)
-            st = tt_gpu_rma_put(gpu, &u->items[i].op, u->items[i].window, arena);
+        st = run_access(gpu, &u->items[i], arena);
     if (!st)
         st = tt_gpu_p2p_run(gpu, u->items, u->nitems, arena);
     for (size_t i = 0; i < u->nitems && !st; i++)

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct tt_gpu_piece p;
     struct tt_gpu_layout l;
-    uint32_t nranks, rank, window_bytes;
+    uint32_t nranks, rank, window_bytes, accessed;
     size_t slot;
 
     tt_log_set(TT_LOG_NONE);
@@ -27,10 +27,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (tt_gpu_piece_check(&l, &p, rank, data[6] & 1, window_bytes))
         return 0;
     tt_assert(p.signal < TUTTI_GPU_SIGNALS && p.is_last <= 1);
-    if (p.window != TT_GPU_NO_WINDOW || p.bytes) {
+    accessed = p.kind == TT_GPU_PIECE_PUT ? p.bytes : p.length;
+    tt_assert(p.kind == TT_GPU_PIECE_PUT || !p.bytes);
+    if (p.window != TT_GPU_NO_WINDOW || accessed) {
         tt_assert(data[6] & 1);
-        tt_assert(p.offset <= window_bytes && p.bytes <= window_bytes - p.offset);
+        tt_assert(p.offset <= window_bytes && accessed <= window_bytes - p.offset);
     }
+    if (p.kind != TT_GPU_PIECE_PUT && p.reply)
+        tt_assert(tt_gpu_layout_reply(&l, p.reply - 1) + accessed <= l.bytes);
     slot = tt_gpu_layout_slot(&l, rank, p.offset);      /* any number of a piece */
     tt_assert(slot >= l.slots && slot + sizeof p + p.bytes <= l.bytes);
     tt_assert(tt_gpu_layout_count(&l, rank, p.signal) + sizeof(uint64_t) <= l.wake);

@@ -1,8 +1,8 @@
 /* Puts into the device memory of other ranks, and signals: data is there before its signal, in the
  * order of the calls, without a call of the target; failures release the waits. */
 #include "graphs.h"
+#include "windows.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,64 +11,6 @@
 #include "gpu/slots.h"
 
 #define assert_says(part) assert_non_null(strstr(tutti_last_error(), part))
-
-struct creator {
-    struct world *w;
-    int rank;
-    void *mem;
-    size_t bytes;
-    tutti_gpu_window *window;
-    tutti_status status;
-    char why[TT_ERROR_BYTES];
-    pthread_t thread;
-};
-
-static void *create(void *arg)
-{
-    struct creator *c = arg;
-
-    c->status = tutti_gpu_window_create(c->w->gpu[c->rank], c->mem, c->bytes, &c->window);
-    snprintf(c->why, sizeof c->why, "%s", tutti_last_error());
-    return NULL;
-}
-
-/* Calls tutti_gpu_window_create on all ranks, with mem[r] and bytes[r]. */
-static void create_all(struct creator *c, struct world *w, void *const *mem, const size_t *bytes)
-{
-    for (int r = 0; r < w->n; r++) {
-        c[r] = (struct creator){ .w = w, .rank = r, .mem = mem[r], .bytes = bytes[r] };
-        assert_int_equal(pthread_create(&c[r].thread, NULL, create, &c[r]), 0);
-    }
-    for (int r = 0; r < w->n; r++)
-        pthread_join(c[r].thread, NULL);
-}
-
-/* A window of zeroes on each rank, of bytes[r]. */
-struct windows {
-    void *mem[WORLD_RANKS];
-    tutti_gpu_window *window[WORLD_RANKS];
-};
-
-static void windows_open(struct windows *ws, struct world *w, const size_t *bytes)
-{
-    struct creator c[WORLD_RANKS];
-
-    for (int r = 0; r < w->n; r++)
-        ws->mem[r] = world_alloc(w, r, bytes[r], 0);
-    create_all(c, w, ws->mem, bytes);
-    for (int r = 0; r < w->n; r++) {
-        assert_ok(c[r].status);
-        ws->window[r] = c[r].window;
-    }
-}
-
-static void windows_close(struct windows *ws, struct world *w)
-{
-    for (int r = 0; r < w->n; r++) {
-        assert_ok(tutti_gpu_window_free(ws->window[r]));
-        world_free(w, r, ws->mem[r]);
-    }
-}
 
 static void fill(unsigned char *buf, size_t bytes, unsigned seed)
 {
@@ -284,7 +226,7 @@ static void a_rank_that_cannot_create_a_window_fails_all(void **state)
 
         for (int r = 0; r < 3; r++)
             mem[r] = r == bad ? host : world_alloc(&w, r, 64, 0);
-        create_all(c, &w, mem, bytes);
+        windows_create(c, &w, mem, bytes);
         snprintf(named, sizeof named, "rank %d failed", bad);
         for (int r = 0; r < 3; r++) {
             const char *part = r == bad ? "tutti_gpu_window_create: mem" : named;
@@ -415,6 +357,20 @@ static void pieces_are_checked(void **state)
         { { .is_last = 2 }, 1, TUTTI_ERR_PROTOCOL },
         { { .window = TT_GPU_NO_WINDOW, .offset = 5 }, 0, TUTTI_OK },
         { { .window = TT_GPU_NO_WINDOW, .bytes = 1 }, 0, TUTTI_ERR_INVALID },
+        { { .kind = 3 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_GET, .length = 100, .reply = 2 }, 1, TUTTI_OK },
+        { { .kind = TT_GPU_PIECE_GET, .length = 100, .reply = 3 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_GET, .length = 100 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_GET, .length = 101, .reply = 1 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_GET, .length = UINT32_MAX, .reply = 1 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_GET, .length = 1, .reply = 1 }, 0, TUTTI_ERR_INVALID },
+        { { .kind = TT_GPU_PIECE_GET, .bytes = 1, .reply = 1 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_GET, .is_last = 1, .reply = 1 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_ATOMIC, .length = 8, .offset = 8 }, 1, TUTTI_OK },
+        { { .kind = TT_GPU_PIECE_ATOMIC, .length = 8, .offset = 12 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_ATOMIC, .length = 8, .offset = 96 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_ATOMIC, .length = 2 }, 1, TUTTI_ERR_PROTOCOL },
+        { { .kind = TT_GPU_PIECE_ATOMIC, .length = 4, .op = 6 }, 1, TUTTI_ERR_PROTOCOL },
     };
 
     (void)state;
@@ -425,7 +381,8 @@ static void pieces_are_checked(void **state)
         const struct tt_gpu_layout of = tt_gpu_layout_of(n);
 
         assert_true(tt_gpu_layout_slot(&of, n - 1, TT_GPU_RING_DEPTH - 1) + of.slot_bytes <=
-                    of.bytes);
+                    of.replies);
+        assert_true(tt_gpu_layout_reply(&of, TT_GPU_REPLIES - 1) + of.piece_bytes <= of.bytes);
         assert_true(tt_gpu_layout_count(&of, n - 1, TUTTI_GPU_SIGNALS - 1) + 8 <= of.wake);
         assert_true(of.piece_bytes >= 4096);
     }
