@@ -42,6 +42,7 @@
 #ifndef TUTTI_GPU_H
 #define TUTTI_GPU_H
 
+#include "tutti/moe.h"
 #include "tutti/rma.h"
 #include "tutti/tutti.h"
 
@@ -129,6 +130,7 @@ typedef enum tutti_gpu_kind {
     TUTTI_GPU_GET,              /* into dst, from `window` of rank `root` */
     TUTTI_GPU_ATOMIC,           /* on a word of `window` of rank `root`; dst: as `old` of
                                    tutti_gpu_atomic */
+    TUTTI_GPU_ALLTOALLV_DYNAMIC,        /* as `dynamic` describes */
     TUTTI_GPU_KIND_COUNT
 } tutti_gpu_kind;
 
@@ -162,6 +164,7 @@ typedef struct tutti_gpu_op {
                                        TUTTI_GPU_SIGNALS */
     tutti_atomic_op atomic;         /* atomics only, like the next two */
     uint64_t operand, compare;
+    const tutti_dynamic *dynamic;   /* of tutti_gpu_alltoallv_dynamic; copied */
 } tutti_gpu_op;
 
 /* Enqueues the operations ops[n], which may use several streams and several tutti_gpu of this
@@ -207,6 +210,13 @@ TUTTI_API tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_c
                                            const size_t *send_displs, void *dst,
                                            const size_t *recv_counts, const size_t *recv_displs,
                                            tutti_dtype type, tutti_gpu *gpu, void *stream);
+/* Like tutti_alltoallv_dynamic, with all lists and buffers of *what in device memory. Only *what
+ * and its array recvbuffs are in host memory; they are read during the call. The lists and sendbuff
+ * are read when the stream has reached the operation. `start` and `over` must be NULL. The sum of
+ * index_block_lens is at most nranks * nsplits. Uses pinned memory of (nranks + 1) * max_total
+ * elements. An invalid list ends the tutti_gpu of all ranks with the same status. */
+TUTTI_API tutti_status tutti_gpu_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type,
+                                                   tutti_gpu *gpu, void *stream);
 /* Enqueue one operation on `stream`, as in tutti/tutti.h. */
 TUTTI_API tutti_status tutti_gpu_barrier(tutti_gpu *gpu, void *stream);
 TUTTI_API tutti_status tutti_gpu_send(const void *buf, size_t count, tutti_dtype type, int peer,

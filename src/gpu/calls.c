@@ -148,6 +148,19 @@ free_ops:
     return st;
 }
 
+tutti_status tutti_gpu_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type,
+                                         tutti_gpu *gpu, void *stream)
+{
+    const tutti_gpu_op one = { .size = sizeof one,
+                               .kind = TUTTI_GPU_ALLTOALLV_DYNAMIC,
+                               .gpu = gpu,
+                               .stream = stream,
+                               .type = type,
+                               .dynamic = what };
+
+    return tutti_gpu_group(&one, 1);
+}
+
 tutti_status tutti_gpu_barrier(tutti_gpu *gpu, void *stream)
 {
     return start(TUTTI_GPU_BARRIER, NULL, NULL, 0, TUTTI_U8, NO_OP, 0, gpu, stream);

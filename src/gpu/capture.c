@@ -40,8 +40,7 @@ tutti_status tt_gpu_capture_stream(struct tt_gpu_unit *u, const struct tt_cuda *
 static void free_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
     tt_gpu_direct_untake(gpu, u);
-    free(u->items);
-    free(u);
+    tt_gpu_unit_free(u);
 }
 
 /* Makes a captured unit that belongs to the graph. On error u is freed. */

@@ -432,8 +432,7 @@ static void put(struct tt_gpu_captured *c)
     free_slot(c->slot);
     tt_gpu_pinned_put(c->unit->memory);
     free(c->chain);         /* of a unit that was never attached */
-    free(c->unit->items);
-    free(c->unit);
+    tt_gpu_unit_free(c->unit);
     free(c);
 }
 

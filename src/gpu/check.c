@@ -27,6 +27,7 @@ static const char *const names[] = {
     [TUTTI_GPU_WAIT_SIGNAL] = "tutti_gpu_wait_signal",
     [TUTTI_GPU_GET] = "tutti_gpu_get",
     [TUTTI_GPU_ATOMIC] = "tutti_gpu_atomic",
+    [TUTTI_GPU_ALLTOALLV_DYNAMIC] = "tutti_gpu_alltoallv_dynamic",
     [WINDOW] = "tutti_gpu_window_create",
 };
 
@@ -44,7 +45,7 @@ static bool reduces(tutti_gpu_kind kind)
 static bool has_root(tutti_gpu_kind kind)
 {
     return kind == TUTTI_GPU_REDUCE || kind == TUTTI_GPU_BROADCAST || kind == TUTTI_GPU_GATHER ||
-           kind == TUTTI_GPU_SCATTER || kind >= TUTTI_GPU_SEND;
+           kind == TUTTI_GPU_SCATTER || !tt_gpu_is_collective(kind);
 }
 
 int tt_gpu_memory_kind(const struct tt_cuda *cu, const void *pointer)
@@ -81,7 +82,7 @@ static tutti_status check_values(const tutti_gpu_op *op)
                        call);
     if (has_root(op->kind) && (op->root < 0 || op->root >= nranks))
         return tt_fail(TUTTI_ERR_INVALID, "%s: %s is %d: must be 0 to %d", call,
-                       op->kind >= TUTTI_GPU_SEND ? "peer" : "root", op->root, nranks - 1);
+                       tt_gpu_is_collective(op->kind) ? "root" : "peer", op->root, nranks - 1);
     if (op->count > SIZE_MAX / elem / (size_t)nranks)
         return tt_fail(TUTTI_ERR_INVALID,
                        "%s: count %zu on each of %d ranks does not fit in the address space", call,
@@ -129,7 +130,7 @@ static tutti_status check_window_access(const tutti_gpu_op *op)
     const size_t bytes = op->count * tutti_dtype_bytes(op->type);
     const struct tutti_gpu_window *w = op->window;
 
-    if (op->kind < TUTTI_GPU_PUT_SIGNAL)
+    if (tt_gpu_is_collective(op->kind) || op->kind < TUTTI_GPU_PUT_SIGNAL)
         return TUTTI_OK;
     if (op->signal >= TUTTI_GPU_SIGNALS)
         return tt_fail(TUTTI_ERR_INVALID, "%s: signal is %u: must be 0 to %u", call, op->signal,
@@ -220,7 +221,7 @@ static tutti_status check_range(const tutti_gpu_op *op, const char *what, tt_cud
     }
 }
 
-static tutti_status check_buffer(const tutti_gpu_op *op, const char *what, const void *buf,
+tutti_status tt_gpu_check_buffer(const tutti_gpu_op *op, const char *what, const void *buf,
                                  size_t bytes)
 {
     if (!bytes)
@@ -237,7 +238,7 @@ tutti_status tt_gpu_check_window(tutti_gpu *gpu, const void *mem, size_t bytes)
 {
     const tutti_gpu_op op = { .kind = WINDOW, .gpu = gpu };
 
-    return check_buffer(&op, "mem", mem, bytes);
+    return tt_gpu_check_buffer(&op, "mem", mem, bytes);
 }
 
 /* src and dst may be the same data (in place), or must be apart. */
@@ -266,10 +267,10 @@ static tutti_status check_buffers(const tutti_gpu_op *op)
     const struct tt_gpu_blocks blocks =
         tt_gpu_blocks_of(op, tutti_comm_rank(comm), tutti_comm_size(comm));
     const size_t bytes = op->count * tutti_dtype_bytes(op->type);
-    tutti_status st = check_buffer(op, "src", op->src, blocks.nsrc * bytes);
+    tutti_status st = tt_gpu_check_buffer(op, "src", op->src, blocks.nsrc * bytes);
 
     if (!st)
-        st = check_buffer(op, "dst", op->dst, blocks.ndst * bytes);
+        st = tt_gpu_check_buffer(op, "dst", op->dst, blocks.ndst * bytes);
     return st ? st : check_overlap(op, blocks.nsrc * bytes, blocks.ndst * bytes);
 }
 

@@ -13,6 +13,10 @@ tutti_status tt_gpu_check(const tutti_gpu_op *op);
 /* Checks the memory of a window. The context of gpu is current. */
 tutti_status tt_gpu_check_window(tutti_gpu *gpu, const void *mem, size_t bytes);
 
+/* Checks that buf[bytes] is memory of the operation's device. `what` is its name in messages. */
+tutti_status tt_gpu_check_buffer(const tutti_gpu_op *op, const char *what, const void *buf,
+                                 size_t bytes);
+
 /* What kind of memory `pointer` is; 0: host memory unknown to CUDA. */
 int tt_gpu_memory_kind(const struct tt_cuda *cu, const void *pointer);
 

@@ -42,6 +42,7 @@ struct tt_gpu_item {
     tutti_gpu_op op;
     char algo[TT_GPU_ALGO_BYTES];
     uint32_t window;                        /* id, of a window operation */
+    tutti_dynamic *dynamic;                 /* owned, of an ALLTOALLV_DYNAMIC */
     struct tutti_gpu_request *request;      /* one reference; NULL: none */
 };
 
@@ -122,6 +123,15 @@ struct tutti_gpu {
                                        unknown */
     tutti_gpu *next_here;           /* in the list of the process */
 };
+
+/* Collectives run before the other operations of a unit. */
+static inline bool tt_gpu_is_collective(tutti_gpu_kind kind)
+{
+    return kind < TUTTI_GPU_SEND || kind == TUTTI_GPU_ALLTOALLV_DYNAMIC;
+}
+
+/* Frees a unit, but not its memory and requests. */
+void tt_gpu_unit_free(struct tt_gpu_unit *u);
 
 /* Records the first error of gpu, with the calling thread's last error as its message. */
 void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status);

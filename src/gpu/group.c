@@ -8,6 +8,7 @@
 #include "gpu/capture.h"
 #include "gpu/check.h"
 #include "gpu/direct.h"
+#include "gpu/dynamic.h"
 #include "gpu/request.h"
 #include "gpu/rma.h"
 #include "gpu/scalar.h"
@@ -27,8 +28,7 @@ static void free_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     for (size_t i = 0; i < u->nitems; i++)
         if (u->items[i].request)
             tt_gpu_request_cancel(u->items[i].request);
-    free(u->items);
-    free(u);
+    tt_gpu_unit_free(u);
 }
 
 static void free_units(struct units *us)
@@ -75,13 +75,29 @@ static tutti_status add_item(struct tt_gpu_unit *u, const tutti_gpu_op *op)
     if (op->op == TUTTI_PREMUL_SUM && op->scale_from &&
         tt_gpu_memory_kind(op->gpu->cu, op->scale_from) != TT_CUDA_MEMORY_DEVICE)
         tt_gpu_scalar_take(&item->op);
+    if (op->kind == TUTTI_GPU_ALLTOALLV_DYNAMIC)
+        st = tt_gpu_dynamic_take(item, op);
+    if (st)
+        return st;
+    u->nitems++;
     if (op->request) {
         item->request = tt_gpu_request_create();
         if (!item->request)
             return tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory", tt_gpu_kind_name(op->kind));
     }
-    u->nitems++;
     return TUTTI_OK;
+}
+
+/* Pinned memory of an operation. */
+static size_t bytes_of(const tutti_gpu *gpu, const struct tt_gpu_item *item)
+{
+    if (item->op.kind == TUTTI_GPU_PUT_SIGNAL)
+        return tt_gpu_rma_bytes(gpu);
+    if (item->op.kind == TUTTI_GPU_ALLTOALLV_DYNAMIC)
+        return tt_gpu_dynamic_bytes(item);
+    return tt_gpu_is_collective(item->op.kind)
+               ? tt_gpu_staged_bytes(gpu, &item->op) + sizeof(uint64_t)
+               : 0;
 }
 
 /* Pinned memory of a unit: collectives use it in turn, then all sends and receives. */
@@ -98,11 +114,7 @@ static tutti_status reserve_memory(tutti_gpu *gpu, struct tt_gpu_unit *u)
     if (st || u->slot || u->memory)
         return st;
     for (size_t i = 0; i < u->nitems; i++) {
-        const tutti_gpu_op *op = &u->items[i].op;
-        const size_t own = op->kind == TUTTI_GPU_PUT_SIGNAL ? tt_gpu_rma_bytes(gpu)
-                           : op->kind >= TUTTI_GPU_SEND
-                               ? 0
-                               : tt_gpu_staged_bytes(gpu, op) + sizeof(uint64_t);
+        const size_t own = bytes_of(gpu, &u->items[i]);
 
         bytes = own > bytes ? own : bytes;
     }

@@ -39,6 +39,7 @@ tutti_status tt_gpu_post(const tutti_gpu_op *op, const void *src, void *dst, siz
     case TUTTI_GPU_WAIT_SIGNAL:
     case TUTTI_GPU_GET:
     case TUTTI_GPU_ATOMIC:
+    case TUTTI_GPU_ALLTOALLV_DYNAMIC:
     case TUTTI_GPU_KIND_COUNT:
         break;
     }

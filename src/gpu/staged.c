@@ -51,7 +51,7 @@ struct tt_gpu_blocks tt_gpu_blocks_of(const tutti_gpu_op *op, int rank, int nran
     case TUTTI_GPU_ALLTOALL:
         return (struct tt_gpu_blocks){ all, all };
     case TUTTI_GPU_BARRIER:
-        return (struct tt_gpu_blocks){ 0, 0 };
+    case TUTTI_GPU_ALLTOALLV_DYNAMIC:
     case TUTTI_GPU_WAIT_SIGNAL:
         return (struct tt_gpu_blocks){ 0, 0 };
     case TUTTI_GPU_SEND:

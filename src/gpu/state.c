@@ -19,6 +19,14 @@ void tt_gpu_wake(tutti_gpu *gpu)
     pthread_cond_broadcast(&gpu->changed);
 }
 
+void tt_gpu_unit_free(struct tt_gpu_unit *u)
+{
+    for (size_t i = 0; i < u->nitems; i++)
+        free(u->items[i].dynamic);
+    free(u->items);
+    free(u);
+}
+
 void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status)
 {
     pthread_mutex_lock(&gpu->lock);

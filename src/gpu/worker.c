@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "gpu/captured.h"
 #include "gpu/direct.h"
+#include "gpu/dynamic.h"
 #include "gpu/exchange.h"
 #include "gpu/fetch.h"
 #include "gpu/pinned.h"
@@ -57,8 +58,12 @@ static tutti_status run_collectives(tutti_gpu *gpu, const struct tt_gpu_unit *u,
         tutti_gpu_op op = u->items[i].op;
         bool pulled;
 
-        if (op.kind >= TUTTI_GPU_SEND)
+        if (!tt_gpu_is_collective(op.kind))
             continue;
+        if (op.kind == TUTTI_GPU_ALLTOALLV_DYNAMIC) {
+            st = tt_gpu_dynamic_run(&u->items[i], arena);
+            continue;
+        }
         op.algo = u->items[i].algo[0] ? u->items[i].algo : NULL;
         st = tt_gpu_scalar_read(gpu, &op);
         if (!st)
@@ -342,8 +347,7 @@ static void remove_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     gpu->flags->starts_free += u->nstreams;
     pthread_cond_broadcast(&gpu->changed);
     pthread_mutex_unlock(&gpu->lock);
-    free(u->items);
-    free(u);
+    tt_gpu_unit_free(u);
 }
 
 void *tt_gpu_worker(void *arg)
