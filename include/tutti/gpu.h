@@ -165,6 +165,10 @@ typedef struct tutti_gpu_op {
     tutti_atomic_op atomic;         /* atomics only, like the next two */
     uint64_t operand, compare;
     const tutti_dynamic *dynamic;   /* of tutti_gpu_alltoallv_dynamic; copied */
+    tutti_quant quant;              /* as tutti_call.quant; the chunks of a long operation
+                                       (tutti_gpu_conf.chunk_bytes) are quantized separately */
+    float *error_feedback;          /* as tutti_call.error_feedback, in device memory; undefined
+                                       after an error */
 } tutti_gpu_op;
 
 /* Enqueues the operations ops[n], which may use several streams and several tutti_gpu of this

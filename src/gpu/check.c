@@ -94,6 +94,32 @@ static tutti_status check_values(const tutti_gpu_op *op)
     return TUTTI_OK;
 }
 
+static tutti_status check_quant(const tutti_gpu_op *op)
+{
+    const char *call = tt_gpu_kind_name(op->kind);
+    const bool is_float = op->type == TUTTI_F16 || op->type == TUTTI_BF16 ||
+                          op->type == TUTTI_F32 || op->type == TUTTI_F64;
+
+    if ((unsigned)op->quant >= TUTTI_QUANT_COUNT)
+        return tt_fail(TUTTI_ERR_INVALID, "%s: quant is %d: must be 0 to %d", call, (int)op->quant,
+                       TUTTI_QUANT_COUNT - 1);
+    if (!op->quant)
+        return op->error_feedback
+                   ? tt_fail(TUTTI_ERR_INVALID,
+                             "%s: error_feedback is set, but quant is TUTTI_QUANT_NONE", call)
+                   : TUTTI_OK;
+    if (!reduces(op->kind) && op->kind != TUTTI_GPU_ALLGATHER && op->kind != TUTTI_GPU_BROADCAST)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: does not support quantization (quant is %s)",
+                       call, tutti_quant_name(op->quant));
+    if (reduces(op->kind) && op->op != TUTTI_SUM && op->op != TUTTI_AVG)
+        return tt_fail(TUTTI_ERR_UNSUPPORTED, "%s: quantization supports only sum and avg, not %s",
+                       call, tutti_redop_name(op->op));
+    return is_float ? TUTTI_OK
+                    : tt_fail(TUTTI_ERR_UNSUPPORTED,
+                              "%s: type %s cannot be quantized: must be f16, bf16, f32 or f64",
+                              call, tutti_dtype_name(op->type));
+}
+
 static bool has_windows(tutti_gpu *gpu)
 {
     bool has;
@@ -261,6 +287,18 @@ static tutti_status check_overlap(const tutti_gpu_op *op, size_t src_bytes, size
                          tt_gpu_kind_name(op->kind));
 }
 
+static tutti_status check_feedback_apart(const tutti_gpu_op *op, const struct tt_gpu_blocks *blocks)
+{
+    const size_t bytes = op->count * tutti_dtype_bytes(op->type);
+    const size_t own = blocks->nsrc * op->count * sizeof(float);
+
+    if (tt_overlap(op->error_feedback, own, op->src, blocks->nsrc * bytes) ||
+        tt_overlap(op->error_feedback, own, op->dst, blocks->ndst * bytes))
+        return tt_fail(TUTTI_ERR_INVALID, "%s: error_feedback (%zu bytes) overlaps src or dst",
+                       tt_gpu_kind_name(op->kind), own);
+    return TUTTI_OK;
+}
+
 static tutti_status check_buffers(const tutti_gpu_op *op)
 {
     const tutti_comm *comm = op->gpu->comm;
@@ -271,6 +309,11 @@ static tutti_status check_buffers(const tutti_gpu_op *op)
 
     if (!st)
         st = tt_gpu_check_buffer(op, "dst", op->dst, blocks.ndst * bytes);
+    if (!st && op->error_feedback)
+        st = tt_gpu_check_buffer(op, "error_feedback", op->error_feedback,
+                                 blocks.nsrc * op->count * sizeof(float));
+    if (!st && op->error_feedback)
+        st = check_feedback_apart(op, &blocks);
     return st ? st : check_overlap(op, blocks.nsrc * bytes, blocks.ndst * bytes);
 }
 
@@ -313,6 +356,8 @@ tutti_status tt_gpu_check(const tutti_gpu_op *op)
 {
     tutti_status st = check_values(op);
 
+    if (!st)
+        st = check_quant(op);
     if (!st)
         st = check_window_access(op);
     if (!st)

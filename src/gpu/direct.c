@@ -53,7 +53,7 @@ size_t tt_gpu_direct_bytes(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
     for (size_t i = 0; i < u->nitems; i++) {
         const tutti_gpu_op *op = &u->items[i].op;
 
-        if (op->kind > TUTTI_GPU_RECV || op->scale_from ||
+        if (op->kind > TUTTI_GPU_RECV || op->scale_from || op->error_feedback ||
             !(is_p2p(op) ? tt_gpu_p2p_is_single(gpu, op) : tt_gpu_staged_is_single(gpu, op)))
             return 0;
         end = place_after(gpu, &u->items[i], end).end;

@@ -84,7 +84,8 @@ bool tt_gpu_exchange_fits(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
     const tutti_gpu_op *op = &u->items[0].op;
     const size_t bytes = op->count * tutti_dtype_bytes(op->type) * gpu->comm->nranks;
 
-    if (!u->memory || u->nitems != 1 || u->items[0].algo[0] || gpu->comm->nranks > RANKS_MAX)
+    if (!u->memory || u->nitems != 1 || u->items[0].algo[0] || op->quant ||
+        gpu->comm->nranks > RANKS_MAX)
         return false;
     if (op->kind != TUTTI_GPU_BARRIER &&
         ((op->kind != TUTTI_GPU_ALLTOALL && op->kind != TUTTI_GPU_ALLGATHER) || !bytes ||

@@ -10,6 +10,7 @@ tutti_status tt_gpu_post(const tutti_gpu_op *op, const void *src, void *dst, siz
     call.algo = op->algo;
     call.scale = op->scale;
     call.divisor = op->divisor;
+    call.quant = op->quant;
     switch (op->kind) {
     case TUTTI_GPU_ALLREDUCE:
         return tutti_allreduce(src, dst, n, op->type, op->op, comm, &call);

@@ -23,8 +23,8 @@ static bool can_be_pulled(const tutti_gpu *gpu, const tutti_gpu_op *op)
                              op->kind == TUTTI_GPU_BROADCAST || op->kind == TUTTI_GPU_GATHER ||
                              op->kind == TUTTI_GPU_SCATTER;
 
-    return copies_only && !gpu->no_pull && !op->algo && !tt_gpu_staged_is_single(gpu, op) &&
-           tutti_comm_size(gpu->comm) > 1;
+    return copies_only && !gpu->no_pull && !op->algo && !op->quant &&
+           !tt_gpu_staged_is_single(gpu, op) && tutti_comm_size(gpu->comm) > 1;
 }
 
 static tutti_call call_of(const struct pull *p)

@@ -8,12 +8,14 @@
 #include "gpu/post.h"
 
 #define WAIT_MS 1000
+#define ALIGN 64u
 #define EACH_BYTES_MIN 256u     /* least bytes of a block in a chunk, for very many ranks */
 
 /* A chunk in flight. */
 struct chunk {
     size_t first, n;            /* elements of each block */
     char *src, *dst;            /* [nsrc][n] and [ndst][n], pinned */
+    char *feedback;             /* [nsrc][n] floats, pinned, if the operation has any */
     tutti_request *request;
 };
 
@@ -101,12 +103,29 @@ static void plan(struct staged *s, tutti_gpu *gpu, const tutti_gpu_op *op)
         s->depth = (uint32_t)s->nchunks;
 }
 
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+/* Pinned memory of a chunk for the error feedback. */
+static size_t feedback_bytes(const struct staged *s)
+{
+    return s->op->error_feedback ? aligned(s->blocks.nsrc * s->each * sizeof(float)) : 0;
+}
+
+/* Pinned memory of all chunks for the data. */
+static size_t data_bytes(const struct staged *s)
+{
+    return aligned(s->depth * (s->blocks.nsrc + s->blocks.ndst) * s->each * s->elem);
+}
+
 size_t tt_gpu_staged_bytes(const tutti_gpu *gpu, const tutti_gpu_op *op)
 {
     struct staged s;
 
     plan(&s, (tutti_gpu *)gpu, op);
-    return s.depth * (s.blocks.nsrc + s.blocks.ndst) * s.each * s.elem;
+    return data_bytes(&s) + s.depth * feedback_bytes(&s);
 }
 
 bool tt_gpu_staged_is_single(const tutti_gpu *gpu, const tutti_gpu_op *op)
@@ -125,29 +144,54 @@ int64_t tt_gpu_timeout_left(const tutti_gpu *gpu, uint64_t began_ns)
     return until > now + TT_MS ? (int64_t)((until - now) / TT_MS) : 1;
 }
 
-/* Copies the chunk's part of nblocks blocks between host [nblocks][n] and device
- * [nblocks][count]. */
+/* Memory of an operation on both sides: device [nblocks][count], and host [nblocks][n] for a
+ * chunk. */
+struct sides {
+    const void *device, *host;
+    size_t nblocks, elem;
+};
+
+/* Copies the chunk's part of the blocks. */
+static tt_cuda_result copy_sides(const struct staged *s, const struct chunk *c,
+                                 const struct sides *m, bool to_device)
+{
+    const struct tt_cuda *cu = s->gpu->cu;
+    const tt_cuda_address device = tt_cuda_address_of(m->device),
+                          host = tt_cuda_address_of(m->host);
+    const tt_cuda_stream stream = to_device ? s->gpu->out : s->gpu->in;
+    const bool whole = c->n == s->op->count;        /* the blocks are contiguous on both sides */
+    const size_t ncopies = whole && m->nblocks ? 1 : m->nblocks;
+    const size_t bytes = (whole ? m->nblocks : 1) * c->n * m->elem;
+    tt_cuda_result error = 0;
+
+    for (size_t b = 0; b < ncopies && bytes && !error; b++) {
+        const tt_cuda_address far = device + (b * s->op->count + c->first) * m->elem;
+        const tt_cuda_address near = host + b * c->n * m->elem;
+
+        error = to_device ? cu->copy(far, near, bytes, stream) : cu->copy(near, far, bytes, stream);
+    }
+    return error;
+}
+
+/* Copies the inputs of a chunk from the device, or its outputs to it. */
 static tutti_status copy_blocks(const struct staged *s, const struct chunk *c, bool to_device,
                                 tt_cuda_event done)
 {
     const struct tt_cuda *cu = s->gpu->cu;
-    const size_t nblocks = to_device ? s->blocks.ndst : s->blocks.nsrc;
-    const tt_cuda_address device = tt_cuda_address_of(to_device ? s->op->dst : s->op->src);
-    const tt_cuda_address host = tt_cuda_address_of(to_device ? c->dst : c->src);
-    const tt_cuda_stream stream = to_device ? s->gpu->out : s->gpu->in;
-    const bool whole = c->n == s->op->count;        /* the blocks are contiguous on both sides */
-    const size_t ncopies = whole && nblocks ? 1 : nblocks;
-    const size_t bytes = (whole ? nblocks : 1) * c->n * s->elem;
-    tt_cuda_result error = 0;
+    const struct sides data = { .device = to_device ? s->op->dst : s->op->src,
+                                .host = to_device ? c->dst : c->src,
+                                .nblocks = to_device ? s->blocks.ndst : s->blocks.nsrc,
+                                .elem = s->elem };
+    const struct sides feedback = { .device = s->op->error_feedback,
+                                    .host = c->feedback,
+                                    .nblocks = s->op->error_feedback ? s->blocks.nsrc : 0,
+                                    .elem = sizeof(float) };
+    tt_cuda_result error = copy_sides(s, c, &data, to_device);
 
-    for (size_t b = 0; b < ncopies && bytes && !error; b++) {
-        const tt_cuda_address far = device + (b * s->op->count + c->first) * s->elem;
-        const tt_cuda_address near = host + b * c->n * s->elem;
-
-        error = to_device ? cu->copy(far, near, bytes, stream) : cu->copy(near, far, bytes, stream);
-    }
     if (!error)
-        error = cu->event_record(done, stream);
+        error = copy_sides(s, c, &feedback, to_device);
+    if (!error)
+        error = cu->event_record(done, to_device ? s->gpu->out : s->gpu->in);
     return error ? tt_cuda_fail(cu, error, "gpu: cannot copy a chunk %s device %d",
                                 to_device ? "to" : "from", s->gpu->device)
                  : TUTTI_OK;
@@ -155,7 +199,10 @@ static tutti_status copy_blocks(const struct staged *s, const struct chunk *c, b
 
 static tutti_status post(const struct staged *s, struct chunk *c)
 {
-    const tutti_call call = { .size = sizeof call, .request = &c->request,
+    const tutti_call call = { .size = sizeof call,
+                              .request = &c->request,
+                              .error_feedback =
+                                  s->op->error_feedback ? (float *)(void *)c->feedback : NULL,
                               .timeout_ms = tt_gpu_timeout_left(s->gpu, s->began_ns) };
     tutti_gpu_op op = *s->op;
 
@@ -296,6 +343,8 @@ tutti_status tt_gpu_staged_run(tutti_gpu *gpu, const tutti_gpu_op *op, char *are
     plan(&s, gpu, op);
     s.scale = scale;
     s.began_ns = tt_now_ns();
+    for (uint32_t i = 0; i < s.depth; i++)
+        s.chunks[i].feedback = arena + data_bytes(&s) + i * feedback_bytes(&s);
     for (uint32_t i = 0; i < s.depth; i++) {
         s.chunks[i].src = arena;
         arena += s.blocks.nsrc * s.each * s.elem;
