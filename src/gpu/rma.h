@@ -26,6 +26,7 @@ struct tutti_gpu_window {
     tutti_gpu *gpu;
     uint32_t id;                /* equal on all ranks */
     char *mem;                  /* of the device */
+    struct tt_gpu_pieces *pieces;       /* its allocations */
     uint64_t *bytes;            /* [nranks] of each rank's window */
 };
 

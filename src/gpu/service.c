@@ -1,6 +1,7 @@
 #include "gpu/service.h"
 
 #include "gpu/answer.h"
+#include "gpu/pieces.h"
 
 #include <stdlib.h>
 
@@ -50,6 +51,21 @@ static tutti_status copy_put(const struct tt_gpu_rma *r, uint32_t rank, tt_cuda_
                  : TUTTI_OK;
 }
 
+/* Checks that the window still has its memory. w may be NULL if nothing is accessed. */
+static tutti_status check_memory(const struct tt_gpu_rma *r, uint32_t rank,
+                                 const struct tt_gpu_piece *p, const struct tutti_gpu_window *w)
+{
+    const size_t bytes = p->kind == TT_GPU_PIECE_PUT ? p->bytes : p->length;
+
+    if (!bytes || tt_gpu_pieces_are_same(w->pieces, r->gpu->cu,
+                                         tt_cuda_address_of(w->mem) + p->offset, bytes))
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID,
+                   "gpu: rank %u accessed %zu bytes at offset %llu of a window whose memory was "
+                   "freed or mapped again (free the window first)",
+                   rank, bytes, (unsigned long long)p->offset);
+}
+
 /* Accesses the window as the piece requests. The lock keeps the window. */
 static tutti_status access_window(struct tt_gpu_rma *r, uint32_t rank, const struct tt_gpu_piece *p,
                                   const char *data)
@@ -63,6 +79,8 @@ static tutti_status access_window(struct tt_gpu_rma *r, uint32_t rank, const str
     while (w && w->id != p->window)
         w = w->next;
     st = tt_gpu_piece_check(&r->layout, p, rank, w != NULL, w ? w->bytes[r->rank] : 0);
+    if (!st)
+        st = check_memory(r, rank, p, w);
     mem = w ? tt_cuda_address_of(w->mem) + p->offset : 0;
     if (!st)
         st = p->kind == TT_GPU_PIECE_PUT ? copy_put(r, rank, mem, data, p->bytes)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "gpu/check.h"
+#include "gpu/pieces.h"
 #include "gpu/rma.h"
 
 struct creation {
@@ -15,6 +16,7 @@ static void free_window(struct tutti_gpu_window *w)
 {
     if (!w)
         return;
+    free(w->pieces);
     free(w->bytes);
     free(w);
 }
@@ -33,6 +35,11 @@ static tutti_status prepare_window(struct creation *c)
     if (!w || !w->bytes) {
         free_window(w);
         return tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_window_create: out of memory");
+    }
+    st = tt_gpu_pieces_create(&w->pieces, c->gpu->cu, c->mem, c->bytes);
+    if (st) {
+        free_window(w);
+        return st;
     }
     w->gpu = c->gpu;
     w->mem = c->mem;
