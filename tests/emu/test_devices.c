@@ -209,15 +209,17 @@ static void without_threads(void *arg)
 {
     struct rlimit before, limit;
     cudaGraphExec_t exec;
-    cudaStream_t s, busy;
+    cudaStream_t s, busy, unused;
+    struct gate gate;
     cudaEvent_t event;
     void *p;
 
     (void)arg;
     if (cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) || cudaMalloc(&p, 100) ||
         cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking) || cudaEventCreate(&event) ||
-        cudaMemsetAsync(p, 0, 100, busy))
+        cudaMemsetAsync(p, 0, 100, busy) || cudaStreamCreate(&unused))
         _exit(2);
+    gate_close_stream(&gate, NULL);             /* the blocking stream has to wait for this one */
     exec = branches(p);
     if (getrlimit(RLIMIT_AS, &before))
         _exit(3);
@@ -229,13 +231,18 @@ static void without_threads(void *arg)
         _exit(5);
     if (cudaEventRecord(event, s) != cudaErrorMemoryAllocation ||
         cudaStreamWaitEvent(s, event, 0) != cudaErrorMemoryAllocation ||
-        cudaGraphLaunch(exec, busy) != cudaErrorMemoryAllocation)
+        cudaGraphLaunch(exec, busy) != cudaErrorMemoryAllocation ||
+        cudaStreamSynchronize(unused) != cudaErrorMemoryAllocation ||
+        cudaStreamQuery(unused) != cudaErrorMemoryAllocation)
         _exit(9);
     if (setrlimit(RLIMIT_AS, &before))
         _exit(6);
-    if (cudaMemsetAsync(p, 0, 100, s) || cudaEventRecord(event, s) ||
-        cudaStreamWaitEvent(busy, event, 0) || cudaGraphLaunch(exec, busy) ||
-        cudaStreamSynchronize(s) || cudaStreamSynchronize(busy))
+    if (cudaStreamQuery(unused) != cudaErrorNotReady)
+        _exit(10);
+    gate_open(&gate);
+    if (cudaStreamSynchronize(unused) || cudaMemsetAsync(p, 0, 100, s) ||
+        cudaEventRecord(event, s) || cudaStreamWaitEvent(busy, event, 0) ||
+        cudaGraphLaunch(exec, busy) || cudaStreamSynchronize(s) || cudaStreamSynchronize(busy))
         _exit(7);
 }
 

@@ -42,6 +42,29 @@ static void streams_run_in_order(void **state)
     assert_cuda(cudaStreamDestroy(s));
 }
 
+/* Numbers beyond the range become the nearest priority, as in CUDA. */
+static void streams_have_priorities(void **state)
+{
+    int lowest, highest, priority;
+    cudaStream_t s;
+
+    (void)state;
+    assert_cuda(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
+    assert_true(highest <= lowest);
+    for (int asked = highest - 2; asked <= lowest + 2; asked++) {
+        const int nearest = asked < highest ? highest : asked > lowest ? lowest : asked;
+
+        assert_cuda(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, asked));
+        assert_cuda(cudaStreamGetPriority(s, &priority));
+        assert_int_equal(priority, nearest);
+        assert_cuda(cudaStreamDestroy(s));
+    }
+    assert_cuda(cudaDeviceGetStreamPriorityRange(NULL, NULL));
+    assert_cuda_error(cudaStreamCreateWithPriority(&s, 0x40, lowest), cudaErrorInvalidValue);
+    assert_cuda(cudaStreamGetPriority(NULL, &priority));
+    assert_int_equal(priority, 0);
+}
+
 static void calls_return_before_their_work(void **state)
 {
     struct gate gate;
@@ -181,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_run_in_order),
+        cmocka_unit_test(streams_have_priorities),
         cmocka_unit_test(calls_return_before_their_work),
         cmocka_unit_test(streams_overlap_and_events_join_them),
         cmocka_unit_test(the_legacy_stream_waits_for_blocking_streams),

@@ -130,9 +130,10 @@ CUresult tt_emu_event_record(CUevent e, CUstream s, unsigned flags)
         st = tt_emu_capture_record(s, e, flags, &captured);
     if (!st && !captured)
         st = tt_emu_stream_prepare(s);
+    if (!st && !captured)
+        st = tt_emu_stream_join_default(s);
     if (st || captured)
         return st;
-    tt_emu_stream_join_default(s);
     return tt_emu_event_record_now(e, s);
 }
 
@@ -228,9 +229,10 @@ CUresult tt_emu_stream_wait_event(CUstream s, CUevent e, unsigned flags)
         st = tt_emu_capture_wait(s, e, flags, &captured);
     if (!st && !captured)
         st = tt_emu_stream_prepare(s);
+    if (!st && !captured)
+        st = tt_emu_stream_join_default(s);
     if (st || captured)
         return st;
-    tt_emu_stream_join_default(s);
     return tt_emu_stream_wait_event_now(s, e);
 }
 

@@ -372,9 +372,10 @@ CUresult tt_emu_exec_launch(CUgraphExec x, CUstream stream)
         st = tt_emu_capture_unsupported(stream);
     if (!st)
         st = tt_emu_stream_prepare(stream);
+    if (!st)
+        st = tt_emu_stream_join_default(stream);
     if (st)
         return st;
-    tt_emu_stream_join_default(stream);
     pthread_mutex_lock(&tt_emu_graph_lock);
     st = launch(x, stream);
     pthread_mutex_unlock(&tt_emu_graph_lock);

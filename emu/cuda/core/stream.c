@@ -232,29 +232,38 @@ static void collect(void *handle, void *arg)
     t->marks[t->n++] = m;
 }
 
+/* Lets the stream wait for marks[n], which it drops. */
+static CUresult wait_for_all(CUstream s, struct tt_emu_mark **marks, size_t n)
+{
+    const CUresult st = n ? tt_emu_stream_prepare(s) : CUDA_SUCCESS;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!st)
+            tt_emu_stream_wait(s, marks[i]);
+        tt_emu_mark_put(marks[i]);
+    }
+    return st;
+}
+
 /* Before work of the legacy stream: all blocking streams; before work of those: the legacy one. */
-void tt_emu_stream_join_default(CUstream s)
+CUresult tt_emu_stream_join_default(CUstream s)
 {
     CUstream legacy = atomic_load(&tt_emu_machine()->device[s->device].legacy);
     struct tails t = { .self = s, .device = s->device };
     struct tt_emu_mark *m;
+    CUresult st;
 
     if (!legacy || !blocking(s))
-        return;
+        return CUDA_SUCCESS;
     if (s != legacy) {
         m = tt_emu_stream_tail(legacy);
-        if (m)
-            tt_emu_stream_wait(s, m);
-        tt_emu_mark_put(m);
-        return;
+        return wait_for_all(s, &m, m != NULL);
     }
     tt_emu_handle_each(TT_EMU_STREAM, collect, &t);
     tt_emu_handle_each(TT_EMU_ENDING_STREAM, collect, &t);
-    for (size_t i = 0; i < t.n; i++) {
-        tt_emu_stream_wait(s, t.marks[i]);
-        tt_emu_mark_put(t.marks[i]);
-    }
+    st = wait_for_all(s, t.marks, t.n);
     free(t.marks);
+    return st;
 }
 
 CUresult tt_emu_stream_push(CUstream s, struct tt_emu_work *work)
@@ -271,11 +280,12 @@ CUresult tt_emu_stream_push(CUstream s, struct tt_emu_work *work)
     if (captured)
         return CUDA_SUCCESS;
     st = tt_emu_stream_prepare(s);
+    if (!st)
+        st = tt_emu_stream_join_default(s);
     if (st) {
         tt_emu_work_fini(work);
         return st;
     }
-    tt_emu_stream_join_default(s);
     tt_emu_stream_push_now(s, work);
     return CUDA_SUCCESS;
 }
@@ -422,7 +432,9 @@ CUresult tt_emu_stream_synchronize(CUstream s)
         return st;
     if (in_worker)
         return CUDA_ERROR_NOT_PERMITTED;
-    tt_emu_stream_join_default(s);
+    st = tt_emu_stream_join_default(s);
+    if (st)
+        return st;
     m = tt_emu_stream_tail(s);
     if (m)
         tt_emu_mark_wait(m);
@@ -435,9 +447,10 @@ CUresult tt_emu_stream_query(CUstream s)
     CUresult st = tt_emu_capture_unsupported(s);
     bool idle;
 
+    if (!st)
+        st = tt_emu_stream_join_default(s);
     if (st)
         return st;
-    tt_emu_stream_join_default(s);
     pthread_mutex_lock(&s->lock);
     idle = !s->head && !s->busy;
     pthread_mutex_unlock(&s->lock);

@@ -70,17 +70,20 @@ struct tt_emu_mark *tt_emu_stream_tail(CUstream stream);
 /* As tt_emu_stream_tail, but never NULL. */
 struct tt_emu_mark *tt_emu_stream_mark(CUstream stream);
 
-/* Makes the stream wait as the rules of default streams demand before new work. */
-void tt_emu_stream_join_default(CUstream stream);
+/* Makes the stream wait as the rules of default streams demand before new work.
+ * CUDA_ERROR_OUT_OF_MEMORY: it has to wait, and there is no memory for its thread; never for a
+ * stream that is prepared. */
+CUresult tt_emu_stream_join_default(CUstream stream);
 
 /* Lets the stream wait for a mark. Takes no reference of the caller. */
 void tt_emu_stream_wait(CUstream stream, struct tt_emu_mark *mark);
 
 /* Waits for the stream, and by the rules of default streams for what it waits for. Returns the
- * sticky error of its device. Fails while the stream is being captured. */
+ * sticky error of its device, or that of tt_emu_stream_join_default. Fails while the stream is
+ * being captured. */
 CUresult tt_emu_stream_synchronize(CUstream stream);
 
-/* CUDA_SUCCESS or CUDA_ERROR_NOT_READY. */
+/* CUDA_SUCCESS or CUDA_ERROR_NOT_READY, or the errors of tt_emu_stream_synchronize. */
 CUresult tt_emu_stream_query(CUstream stream);
 
 /* Waits for all work of all streams of a device. */

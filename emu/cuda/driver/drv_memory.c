@@ -254,67 +254,6 @@ CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr sr
     return cuMemcpyDtoDAsync(dst, src, bytes, stream);
 }
 
-/* One side of a two- or three-dimensional copy. */
-static CUresult side_of(CUmemorytype type, CUdeviceptr device, const void *host,
-                        enum tt_emu_side *side, uintptr_t *at)
-{
-    switch (type) {
-    case CU_MEMORYTYPE_HOST:
-        *side = TT_EMU_SIDE_HOST;
-        *at = (uintptr_t)host;
-        return CUDA_SUCCESS;
-    case CU_MEMORYTYPE_DEVICE:
-        *side = TT_EMU_SIDE_DEVICE;
-        *at = device;
-        return CUDA_SUCCESS;
-    case CU_MEMORYTYPE_UNIFIED:
-        *side = TT_EMU_SIDE_ANY;
-        *at = device;
-        return CUDA_SUCCESS;
-    case CU_MEMORYTYPE_ARRAY:
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
-static CUresult copy_rows(const CUDA_MEMCPY2D *p, CUstream handle, bool async)
-{
-    struct tt_emu_copy c = { .depth = 1 };
-    enum tt_emu_side to, from;
-    CUstream s;
-    CUresult st = tt_emu_drv_stream(handle, &s);
-
-    if (st || !p)
-        return st ? st : CUDA_ERROR_INVALID_VALUE;
-    st = side_of(p->srcMemoryType, p->srcDevice, p->srcHost, &from, &c.from);
-    if (!st)
-        st = side_of(p->dstMemoryType, p->dstDevice, p->dstHost, &to, &c.to);
-    if (st)
-        return st;
-    c.from += p->srcY * p->srcPitch + p->srcXInBytes;
-    c.to += p->dstY * p->dstPitch + p->dstXInBytes;
-    c.from_pitch = p->srcPitch;
-    c.to_pitch = p->dstPitch;
-    c.width = p->WidthInBytes;
-    c.height = p->Height;
-    return tt_emu_copy(c, to, from, s, async);
-}
-
-CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D *p)
-{
-    return copy_rows(p, NULL, false);
-}
-
-CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *p)
-{
-    return copy_rows(p, NULL, false);
-}
-
-CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *p, CUstream stream)
-{
-    return copy_rows(p, stream, true);
-}
-
 /* ---- fills ---- */
 
 static CUresult fill(CUdeviceptr p, size_t pitch, unsigned value, unsigned element, size_t width,

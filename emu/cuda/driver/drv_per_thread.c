@@ -44,6 +44,12 @@ TT_EMU_PER_THREAD(CUresult, cuMemcpy2DAsync_v2, _ptsz,
                   (const CUDA_MEMCPY2D *pCopy, CUstream hStream), (pCopy, hStream))
 TT_EMU_PER_THREAD(CUresult, cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *pCopy), (pCopy))
 TT_EMU_PER_THREAD(CUresult, cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *pCopy), (pCopy))
+TT_EMU_PER_THREAD(CUresult, cuMemcpy3DAsync_v2, _ptsz,
+                  (const CUDA_MEMCPY3D *pCopy, CUstream hStream), (pCopy, hStream))
+TT_EMU_PER_THREAD(CUresult, cuMemcpy3DPeerAsync, _ptsz,
+                  (const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream), (pCopy, hStream))
+TT_EMU_PER_THREAD(CUresult, cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER *pCopy), (pCopy))
+TT_EMU_PER_THREAD(CUresult, cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D *pCopy), (pCopy))
 TT_EMU_PER_THREAD(CUresult, cuMemcpyAsync, _ptsz,
                   (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream),
                   (dst, src, ByteCount, hStream))

@@ -146,6 +146,39 @@ cudaError_t CUDARTAPI cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *
               : copy(flat(dst, src, count), cudaMemcpyDeviceToDevice, stream, true);
 }
 
+static cudaError_t copy_peer_box(const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream,
+                                 bool async)
+{
+    struct cudaMemcpy3DParms box;
+    CUresult st;
+
+    if (!p)
+        return tt_emu_rt_error(cudaErrorInvalidValue);
+    st = devices_exist(p->dstDevice, p->srcDevice);
+    if (st)
+        return tt_emu_rt_done(st);
+    box = (struct cudaMemcpy3DParms){ .srcArray = p->srcArray,
+                                      .srcPos = p->srcPos,
+                                      .srcPtr = p->srcPtr,
+                                      .dstArray = p->dstArray,
+                                      .dstPos = p->dstPos,
+                                      .dstPtr = p->dstPtr,
+                                      .extent = p->extent,
+                                      .kind = cudaMemcpyDeviceToDevice };
+    return copy_box(&box, stream, async);
+}
+
+cudaError_t CUDARTAPI cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)
+{
+    return copy_peer_box(p, NULL, false);
+}
+
+cudaError_t CUDARTAPI cudaMemcpy3DPeerAsync(const struct cudaMemcpy3DPeerParms *p,
+                                            cudaStream_t stream)
+{
+    return copy_peer_box(p, stream, true);
+}
+
 /* ---- fills ---- */
 
 static cudaError_t fill(void *p, size_t pitch, int value, size_t width, size_t height,

@@ -55,6 +55,10 @@ TT_EMU_PER_THREAD(cudaError_t, cudaMemcpy2D, _ptds,
                   (dst, dpitch, src, spitch, width, height, kind))
 TT_EMU_PER_THREAD(cudaError_t, cudaMemcpy3DAsync, _ptsz,
                   (const struct cudaMemcpy3DParms *p, cudaStream_t stream), (p, stream))
+TT_EMU_PER_THREAD(cudaError_t, cudaMemcpy3DPeerAsync, _ptsz,
+                  (const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream), (p, stream))
+TT_EMU_PER_THREAD(cudaError_t, cudaMemcpy3DPeer, _ptds, (const struct cudaMemcpy3DPeerParms *p),
+                  (p))
 TT_EMU_PER_THREAD(cudaError_t, cudaMemcpy3D, _ptds, (const struct cudaMemcpy3DParms *p), (p))
 TT_EMU_PER_THREAD(cudaError_t, cudaMemcpyAsync, _ptsz,
                   (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
