@@ -305,3 +305,18 @@ NCCL_API(ncclResult_t, ncclGroupEnd, void)
 {
     return nccl_group_end();
 }
+
+/* Ends the group without its operations, like NCCL, but predicts no time. */
+NCCL_API(ncclResult_t, ncclGroupSimulateEnd, void *info)
+{
+    static const char why[] = "ncclGroupSimulateEnd is not supported by Tutti: the operations of "
+                              "the group were discarded (times are predicted by tutti plan)";
+
+    (void)info;
+    if (!group.depth)
+        return nccl_fail(ncclInvalidUsage,
+                         "ncclGroupSimulateEnd: there is no ncclGroupStart before it");
+    nccl_group_refuse(nccl_fail(ncclInvalidUsage, "%s", why));
+    nccl_group_end();
+    return nccl_fail(ncclInvalidUsage, "%s", why);
+}

@@ -10,7 +10,6 @@
         return nccl_fail(ncclInvalidUsage, #name " is not supported by Tutti (" hint ")");         \
     }
 
-UNSUPPORTED(ncclGroupSimulateEnd, "times are predicted by tutti plan")
 UNSUPPORTED(ncclSetEncryption, "set TUTTI_SECURITY")
 
 #define NO_DEVICE_API "there is no device API"

@@ -408,6 +408,37 @@ static void several_splits_in_a_group(void)
         CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
 }
 
+/* A simulated group sends nothing, also if it is inside of another one; groups work afterwards. */
+static void simulates(void)
+{
+    ncclComm_t comms[2];
+    void *mem[2];
+
+    CHECK(ncclGroupSimulateEnd(NULL) == USAGE);
+    CHECK(strstr(ncclGetLastError(NULL), "no ncclGroupStart"));
+    CHECK(ncclCommInitAll(comms, 2, NULL) == SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        CHECK(cudaSetDevice(i) == cudaSuccess);
+        CHECK(ncclMemAlloc(&mem[i], 4096) == SUCCESS);
+    }
+    for (int nested = 0; nested < 2; nested++) {
+        CHECK(ncclGroupStart() == SUCCESS);
+        if (nested)
+            CHECK(ncclGroupStart() == SUCCESS);
+        CHECK(ncclSend(mem[0], 1, 2, 1, comms[0], NULL) == SUCCESS);    /* nobody receives it */
+        CHECK(ncclGroupSimulateEnd(NULL) == USAGE);
+        CHECK(strstr(ncclGetLastError(NULL), "ncclGroupSimulateEnd is not supported"));
+        if (nested)
+            CHECK(ncclGroupEnd() == USAGE);
+        CHECK(ncclGroupEnd() == USAGE);         /* the group has ended */
+        CHECK(sum(comms, 2) == 2);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(ncclMemFree(mem[i]) == SUCCESS);
+        CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -424,6 +455,7 @@ int main(int argc, char **argv)
         { "suspends", suspends },
         { "windows", windows },
         { "several_splits_in_a_group", several_splits_in_a_group },
+        { "simulates", simulates },
     };
 
     for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof *checks; i++)

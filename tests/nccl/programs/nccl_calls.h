@@ -45,6 +45,7 @@ int ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, ncc
 int ncclRedOpDestroy(int op, ncclComm_t comm);
 int ncclGroupStart(void);
 int ncclGroupEnd(void);
+int ncclGroupSimulateEnd(void *info);
 int ncclAllReduce(const void *src, void *dst, size_t count, int type, int op, ncclComm_t comm,
                   cudaStream_t stream);
 int ncclReduce(const void *src, void *dst, size_t count, int type, int op, int root,
