@@ -286,7 +286,7 @@ static void options_out_of_range_are_named(void **state)
         uint64_t divisor;
         const char *algo, *says;
     } ops[] = {
-        { .kind = TUTTI_GPU_KIND_COUNT, .says = "op.kind is 13" },
+        { .kind = TUTTI_GPU_KIND_COUNT, .says = "op.kind is 16" },
         { .kind = (tutti_gpu_kind)-1, .says = "op.kind is -1" },
         { .type = TUTTI_DTYPE_COUNT, .says = "type is 14" },
         { .type = (tutti_dtype)-1, .says = "type is -1" },
