@@ -37,6 +37,61 @@ def case_env(name):
     check_and_end()
 
 
+def case_rank_0_fails(method, rank, size):
+    """All ranks report it. The others would wait for rank 0 until their timeout."""
+    rank = int(rank)
+    try:
+        dist.init_process_group("tutti", init_method=method, rank=rank, world_size=int(size))
+    except dist.DistBackendError as error:
+        assert "tutti: init: " in str(error) and "nowhere0" in str(error), error
+        assert rank == 0 or "rank 0 failed: " in str(error), error
+    else:
+        raise AssertionError("rank 0 has no network interface, and started")
+    print(f"rank {rank} is right", flush=True)
+
+
+class Written(dist.Store):
+    """A store that records the keys that are written."""
+
+    def __init__(self, store):
+        super().__init__()
+        self.store, self.keys = store, []
+
+    def set(self, key, value):
+        self.keys.append(key)
+        self.store.set(key, value)
+
+    def get(self, key):
+        return self.store.get(key)
+
+    def add(self, key, value):
+        self.keys.append(key)
+        return self.store.add(key, value)
+
+    def wait(self, keys, *timeout):
+        self.store.wait(keys, *timeout)
+
+    def check(self, keys):
+        return self.store.check(keys)
+
+    def delete_key(self, key):
+        return self.store.delete_key(key)
+
+
+def case_one_key(path, rank, size):
+    """The backend writes one key of the store, on rank 0, and none for other groups. PyTorch writes
+    its own."""
+    rank, size = int(rank), int(size)
+    store = Written(dist.FileStore(path, size))
+    dist.init_process_group("tutti", store=store, rank=rank, world_size=size)
+    assert [k for k in store.keys if "tutti" in k] == store.keys[:1] * (rank == 0), store.keys
+    count = len(store.keys)
+    group = dist.new_group(list(range(size)), use_local_synchronization=True)
+    dist.barrier(group)
+    assert len(store.keys) == count, store.keys
+    check_and_end()
+
+
 def spawned(rank, method, size):
     case_init(method, rank, size)
 

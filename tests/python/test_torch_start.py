@@ -93,6 +93,16 @@ class Start(torch_ranks.TorchTest):
             self.run_all([([PROGRAM, "bound", f"file://{folder}/init", str(r), "4"], {})
                           for r in range(4)], 4)
 
+    def test_the_store_has_one_key_of_the_job(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_all([([PROGRAM, "one_key", f"{folder}/store", str(r), "3"], {})
+                          for r in range(3)], 3)
+
+    def test_all_ranks_report_that_rank_0_cannot_start(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_all([([PROGRAM, "rank_0_fails", f"file://{folder}/init", str(r), "2"],
+                           {"TUTTI_INTERFACES": "nowhere0"}) for r in range(2)], 2)
+
     def test_restart_by_torchrun(self):
         self.run_all([(["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
                         "--max-restarts", "1", PROGRAM, "restart"], {})], 2)

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <numeric>
 #include <set>
+#include <string_view>
 
 namespace tutti_torch
 {
@@ -47,36 +48,56 @@ Job &job()
     return *job;
 }
 
-std::vector<uint8_t> address_in(const c10::intrusive_ptr<c10d::Store> &store)
+// The value of the store's key is the id that rank 0 created, or this prefix and its error.
+constexpr std::string_view failed_prefix = "failed: ";
+
+tutti_id create_id(const c10::intrusive_ptr<c10d::Store> &store, const tutti_conf &conf)
 {
+    tutti_id id{};
+    const tutti_status status = tutti_id_create(&id, &conf);
+
+    if (status != TUTTI_OK) {
+        const std::string why = tutti_last_error();
+
+        try { // the other ranks would wait for the key until their timeout
+            store->set("tutti", c10::str(failed_prefix, tutti_status_name(status), ": ", why));
+        } catch (const std::exception &) { // they report the store
+        }
+        fail(status, why, "init");
+    }
+    store->set("tutti", std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
+    return id;
+}
+
+tutti_id id_in(const c10::intrusive_ptr<c10d::Store> &store)
+{
+    tutti_id id{};
+    std::string value;
+
     try {
-        return store->get("tutti");
+        value = store->get_to_str("tutti");
     } catch (c10::Error &error) {
         error.add_context("tutti: init: no address of rank 0 in the store (has rank 0 started, and "
                           "does the store run?)");
         throw;
     }
+    if (value.starts_with(failed_prefix))
+        TORCH_CHECK_WITH(DistBackendError, false, "tutti: init: rank 0 ", value);
+    if (value.size() != sizeof id.bytes)
+        TORCH_CHECK_WITH(DistBackendError, false, "tutti: init: the store has ", value.size(),
+                         " bytes of rank 0: must be ", sizeof id.bytes,
+                         " (is another version of Tutti in use there?)");
+    std::memcpy(id.bytes, value.data(), sizeof id.bytes);
+    return id;
 }
 
 std::shared_ptr<Link> meet(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                            const GroupOptions &options)
 {
     const tutti_conf conf = options.conf();
-    tutti_id id{};
+    const tutti_id id = rank == 0 ? create_id(store, conf) : id_in(store);
     tutti_comm *comm = nullptr;
 
-    if (rank == 0) {
-        check(tutti_id_create(&id, &conf), "init");
-        store->set("tutti", std::vector<uint8_t>(id.bytes, id.bytes + sizeof id.bytes));
-    } else {
-        const auto bytes = address_in(store);
-
-        if (bytes.size() != sizeof id.bytes)
-            TORCH_CHECK_WITH(DistBackendError, false, "tutti: init: the store has ", bytes.size(),
-                             " bytes of rank 0: must be ", sizeof id.bytes,
-                             " (is another version of Tutti in use there?)");
-        std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
-    }
     check(tutti_comm_create_id(&comm, &id, size, rank, &conf), "init");
     if (rank == 0) // all have read it: another start-up with the same store begins anew
         try {
