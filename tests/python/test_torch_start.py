@@ -80,6 +80,12 @@ class Start(torch_ranks.TorchTest):
             self.assertEqual(done.returncode, status, done.stdout)
             self.assertIn(words, done.stdout)
 
+    def test_stub_types_every_public_name(self):
+        done = subprocess.run([PYTHON, HERE / "prog_torch_stub.py"], env=environment(), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "the stub is right\n"))
+
     def test_init_method_tcp(self):
         method = f"tcp://127.0.0.1:{free_port()}"
         self.run_all([([PROGRAM, "init", method, str(r), "2"], {}) for r in range(2)], 2)

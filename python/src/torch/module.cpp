@@ -51,20 +51,36 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
         stop_completing();
     }));
 
-    py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(m, "Options")
+    py::class_<GroupOptions, c10::intrusive_ptr<GroupOptions>, c10d::Backend::Options>(
+        m, "Options",
+        "Options of a process group: pg_options of init_process_group and new_group. wires,\n"
+        "interfaces, lanes and tune_file are those of the job: its first group uses them.")
         .def(py::init([](std::chrono::milliseconds timeout) {
                  return c10::make_intrusive<GroupOptions>(timeout);
              }),
              py::arg("timeout") = kBackendDefaultTimeout)
-        .def_readwrite("algorithm", &GroupOptions::algorithm)
-        .def_readwrite("lanes", &GroupOptions::lanes)
-        .def_readwrite("wires", &GroupOptions::wires)
-        .def_readwrite("interfaces", &GroupOptions::interfaces)
-        .def_readwrite("tune_file", &GroupOptions::tune_files)
-        .def_readwrite("error_feedback", &GroupOptions::error_feedback)
+        .def_readwrite("algorithm", &GroupOptions::algorithm,
+                       "Name of the all-reduce algorithm, as in `tutti info --algos`; \"\":\n"
+                       "selected. An unknown one is a ValueError of the call.")
+        .def_readwrite("lanes", &GroupOptions::lanes,
+                       "Number of connections per peer, 1 to 16; 0: TUTTI_LANES, else automatic.")
+        .def_readwrite("wires", &GroupOptions::wires,
+                       "Allowed transports, for example \"shm,tcp\"; \"\": TUTTI_WIRES, else all "
+                       "usable.")
+        .def_readwrite("interfaces", &GroupOptions::interfaces,
+                       "Network interfaces: \"eth\" (prefix), \"=eth0\" (name) or \"^docker,lo\"\n"
+                       "(all except these); \"\": TUTTI_INTERFACES, else selected.")
+        .def_readwrite("tune_file", &GroupOptions::tune_files,
+                       "Files of `tutti tune`, separated by commas, which rank 0 reads; \"\":\n"
+                       "TUTTI_TUNE_FILE, else none.")
+        .def_readwrite("error_feedback", &GroupOptions::error_feedback,
+                       "Whether quantization errors are added to the next all-reduce of the same\n"
+                       "memory. They take 4 bytes per element.")
         .def_property(
             "quantization", [](const GroupOptions &o) { return tutti_quant_name(o.quantization); },
-            [](GroupOptions &o, const std::string &name) { o.quantization = quant_of(name); });
+            [](GroupOptions &o, const std::string &name) { o.quantization = quant_of(name); },
+            "Encoding of all-reduces of floats with SUM and AVG; \"none\": not quantized. Raises\n"
+            "ValueError for an unknown one.");
 
     py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(m, "Backend")
         // Groups of some ranks are created by these alone: other ranks have nothing to do.

@@ -7,8 +7,8 @@ addition. They replace the options of the group. All ranks must pass the same.
 
 algorithm        name of the algorithm, as in `tutti info --algos`; None: selected. That of
                  all_to_all is one of alltoallv
-quantization     the encoding, as in Options; None: not quantized. all_reduce, reduce, reduce_scatter
-                 and reduce_scatter_single with SUM or AVG; broadcast, all_gather and
+quantization     the encoding, as in Options; None: not quantized. all_reduce, reduce,
+                 reduce_scatter and reduce_scatter_single with SUM or AVG; broadcast, all_gather and
                  all_gather_single. Floats of 16 bits and more
 error_feedback   with quantization only: float32 tensor with as many elements as the input, zero
                  before the first call and passed to all later ones. It receives the quantization

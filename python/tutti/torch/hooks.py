@@ -22,11 +22,11 @@ class QuantizationState:
     """The options of quantize_hook, and the quantization errors of this rank.
 
     named_parameters   of the module that DDP wraps. The errors belong to parameters, because DDP
-    changes its buckets
-                       after the first step
+                       changes its buckets after the first step
     process_group      the group of DDP; None: the default one
     bits               8 or 4 per gradient
-    error_feedback     False: quantization errors are lost. It saves 4 bytes per parameter, and 4 bits need it
+    error_feedback     True: uses 4 bytes per parameter, and is needed with 4 bits. False:
+                       quantization errors are lost
     quantization       the encoding, as in Options; None: "minmax8" or "minmax4"
     algorithm          of the all-reduce, as in Options; None: selected
     """
