@@ -391,15 +391,26 @@ def case_group_options():
     assert (counts == SIZE * (SIZE - 1) // 2).all()
 
 
-def case_tune_file():
-    """The file is read when the job starts, by rank 0."""
+def case_options_of_the_job():
+    """They are used when the job starts: wrong values are errors there."""
     dist.destroy_process_group()
+    for name, value, text in (("tune_file", "/nowhere.json", "/nowhere.json"),
+                              ("wires", "pigeon", "pigeon"), ("lanes", 1000, "1000"),
+                              ("interfaces", "nowhere0", "nowhere0")):
+        options = tutti.torch.Options()
+        options.wires = "tcp"
+        setattr(options, name, value)
+        alone = {**INIT, "init_method": f"{INIT['init_method']}.{name}.{RANK}", "rank": 0,
+                 "world_size": 1}
+        raises(dist.DistBackendError, text, dist.init_process_group, "tutti", pg_options=options,
+               **alone)
     options = tutti.torch.Options()
-    options.tune_file = "/nowhere.json"
-    raises(dist.DistBackendError, "/nowhere.json", dist.init_process_group, "tutti",
-           pg_options=options,
-           **{**INIT, "init_method": INIT["init_method"] + ".tune"})
-    dist.init_process_group("tutti", **{**INIT, "init_method": INIT["init_method"] + ".after"})
+    options.wires, options.interfaces, options.lanes = "tcp", "lo", 2
+    dist.init_process_group("tutti", pg_options=options,
+                            **{**INIT, "init_method": INIT["init_method"] + ".after"})
+    t = torch.full((100000,), float(RANK + 1))
+    dist.all_reduce(t)
+    assert (t == SIZE * (SIZE + 1) / 2).all()
 
 
 def main():

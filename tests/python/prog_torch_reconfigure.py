@@ -144,7 +144,8 @@ def case_alone_and_together():
     for uuid, names in ((1, [NAME]), (2, ["a", "b"]), (3, [NAME]), (4, ["b", "a"])):
         reconfigure(uuid if len(names) == 2 else uuid * 100 + ord(NAME), names)
         check_sum(names)
-        assert dist.group.WORLD._get_backend(torch.device("cpu"))._get_sequence_number_for_group() > 0
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        assert backend._get_sequence_number_for_group() > 0
 
 
 def case_pending():

@@ -161,7 +161,8 @@ def case_hsdp():
 def case_tensor_parallel():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                                   parallelize_module)
     mesh = init_device_mesh("cpu", (SIZE,))
     torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(8, 12 * SIZE), nn.ReLU(), nn.Linear(12 * SIZE, 8))
@@ -172,11 +173,11 @@ def case_tensor_parallel():
     model(x).sum().backward()
     whole(x).sum().backward()
     torch.testing.assert_close(model[0].weight.grad.full_tensor(), whole[0].weight.grad)
-    t = distribute_tensor(torch.arange(4 * SIZE + 1,
-                                       dtype=torch.float32).reshape(-1, 1).repeat(1, SIZE + 2),
-                          mesh, [Shard(0)])
-    torch.testing.assert_close(t.redistribute(mesh,
-                                              [Shard(1)]).redistribute(mesh, [Replicate()]).to_local(), t.full_tensor())
+    rows = torch.arange(4 * SIZE + 1, dtype=torch.float32).reshape(-1, 1)
+    t = distribute_tensor(rows.repeat(1, SIZE + 2), mesh, [Shard(0)])
+    columns = t.redistribute(mesh, [Shard(1)])
+    torch.testing.assert_close(columns.redistribute(mesh, [Replicate()]).to_local(),
+                               t.full_tensor())
 
 
 def case_zero():
@@ -225,6 +226,41 @@ def case_autograd():
     t = torch.full((2,), float(RANK), requires_grad=True)
     torch.cat(f.all_gather(t)).sum().backward()
     assert (t.grad == SIZE).all()
+    autograd_of_parts(f)
+
+
+def autograd_of_parts(f):
+    """Each call with its result, and its gradient: element i of a rank is weighted by i + 1."""
+    weights = torch.arange(1.0, SIZE + 1)
+    t = torch.full((SIZE,), float(RANK), requires_grad=True)
+    (f.broadcast(t, 0) * weights).sum().backward()
+    assert torch.equal(t.grad, weights * SIZE if RANK == 0 else torch.zeros(SIZE)), t.grad
+    t = torch.full((SIZE,), float(RANK), requires_grad=True)
+    (f.reduce(t, 0) * weights).sum().backward()
+    assert torch.equal(t.grad, weights)
+    t = torch.full((1,), float(RANK), requires_grad=True)
+    gathered = torch.cat(f.gather(t, 0))
+    assert RANK or torch.equal(gathered, torch.arange(float(SIZE)))
+    (gathered * weights).sum().backward()
+    assert t.grad.item() == RANK + 1
+    t = torch.arange(float(SIZE), requires_grad=True)
+    mine = f.scatter(list(t.split(1)), 0)
+    assert mine.item() == RANK
+    (mine * (RANK + 1)).sum().backward()
+    assert RANK or torch.equal(t.grad, weights)
+    t = torch.arange(float(SIZE), requires_grad=True)
+    mine = f.reduce_scatter(torch.empty(1), list(t.split(1)))
+    assert mine.item() == SIZE * RANK
+    (mine * (RANK + 1)).sum().backward()
+    assert torch.equal(t.grad, weights)
+    for moved in (lambda t: torch.cat(f.all_to_all([torch.empty(1) for _ in range(SIZE)],
+                                                   list(t.split(1)))),
+                  lambda t: f.all_to_all_single(torch.empty(SIZE), t)):
+        t = (torch.arange(float(SIZE)) + 10 * RANK).requires_grad_()
+        got = moved(t)
+        assert torch.equal(got, 10 * torch.arange(float(SIZE)) + RANK)
+        (got * weights).sum().backward()
+        assert (t.grad == RANK + 1).all()
 
 
 def case_checkpoint():

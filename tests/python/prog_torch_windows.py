@@ -62,7 +62,8 @@ def case_put_and_signal():
                     work = window.put(values(RANK, 1000, dtype, 10 * i + asynchronous), to,
                                       1000 * RANK, asynchronous)
                     signal = window.signal(to, asynchronous)
-                    assert work.wait() and signal.wait() and work.is_completed() and signal.is_completed()
+                    assert work.wait() and signal.wait()
+                    assert work.is_completed() and signal.is_completed()
                 for source in range(SIZE):
                     work = window.wait_signal(source, asynchronous)
                     assert work.wait() and work.is_completed()
@@ -346,9 +347,10 @@ def case_memory():
     for dtype in DTYPES:
         for shape in ((), (3,), (0,), (2, 5)):
             t = tutti.torch.empty(*shape, dtype=dtype)
-            assert t.shape == shape and t.dtype == dtype and t.is_contiguous() and not t.reshape(-1).view(torch.uint8).any()
-    assert tutti.torch.empty([2, 3]).shape == (2,
-                                               3) and tutti.torch.empty(torch.Size((4,))).dtype == torch.float32
+            assert t.shape == shape and t.dtype == dtype and t.is_contiguous()
+            assert not t.reshape(-1).view(torch.uint8).any()
+    assert tutti.torch.empty([2, 3]).shape == (2, 3)
+    assert tutti.torch.empty(torch.Size((4,))).dtype == torch.float32
     raises(ValueError, "negative size", tutti.torch.empty, -1)
     for _ in range(600):                # freed with the tensor: at most 256 at a time
         t = tutti.torch.empty(10).fill_(RANK + 1)
