@@ -4,17 +4,20 @@ with one line of JSON.
 
     torch_rank.py BACKEND INIT_METHOD RANK RANKS [QUANTIZATION]
 
-Commands: {"do": "collective", "call", "bytes", "iters"}, {"do": "train", "kind", "steps"} and
-{"do": "groups", "count"}. Each answer has "us", a list of samples in microseconds, or "error".
-Between commands the rank sleeps in read."""
+Commands: {"do": "collective", "call", "bytes", "iters"}, {"do": "train", "kind", "steps"},
+{"do": "groups", "count"} and {"do": "memory", "count"}. Each answer has "us", a list of samples in
+microseconds, "bytes", or "error". Between commands the rank sleeps in read."""
 
 import contextlib
+import ctypes
 import datetime
+import gc
 import json
+import mmap
 import os
+import statistics
 import sys
 import time
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -144,12 +147,66 @@ def is_right(backend):
                                      for r in range(size)))
 
 
-def data_bytes():
-    """Memory of this rank without that of files, whose share changes with the processes that map
-    them."""
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
-    parts = dict(line.split()[:2] for line in lines)
-    return (int(parts["Pss_Anon:"]) + int(parts["Pss_Shmem:"])) << 10
+class HeapInfo(ctypes.Structure):
+    """struct mallinfo2 of the C library, from its version 2.33."""
+    _fields_ = [(name, ctypes.c_size_t) for name in (
+        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+        "fordblks", "keepcost")]
+
+
+def mapped_bytes():
+    """(size of [heap], modified pages of all other mappings). A page that processes share counts
+    by its share; pages of files do not count."""
+    heap = pages = 0
+    with open("/proc/self/smaps", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            key, *words = line.split()
+            if not key.endswith(":"):
+                name = words[4] if len(words) > 4 else ""
+                is_heap = name == "[heap]"
+                is_shmem = name.startswith(("/memfd:", "/dev/shm/", "/dev/zero", "/SYSV"))
+            elif is_heap:
+                heap += int(words[0]) << 10 if key == "Size:" else 0
+            elif key == "Anonymous:" or (key == "Pss:" and is_shmem):
+                pages += int(words[0]) << 10
+    return heap, pages
+
+
+def live_bytes():
+    """Memory in use: blocks of malloc (not what it keeps after free), and pages of mappings. Blocks
+    of malloc must be in [heap]: see LIVE_HEAP in bench_torch.py."""
+    gc.collect()
+    library = ctypes.CDLL(None)
+    library.mallinfo2.restype = HeapInfo
+    info = library.mallinfo2()
+    heap, pages = mapped_bytes()
+    if info.arena > heap:
+        raise SystemExit(f"malloc has {info.arena} bytes, [heap] {heap}: blocks elsewhere would "
+                         "count twice")
+    return info.uordblks + pages
+
+
+def disable_huge_pages():
+    """Where all memory may get huge pages, the stack of each new thread would have 2 MiB."""
+    pr_set_thp_disable = 41
+    if ctypes.CDLL(None, use_errno=True).prctl(pr_set_thp_disable, 1, 0, 0, 0):
+        raise SystemExit(f"prctl(PR_SET_THP_DISABLE): {os.strerror(ctypes.get_errno())}")
+
+
+def check_live_bytes():
+    """Memory of each kind counts once, and freed memory does not count."""
+    size, slack = 4 << 20, 256 << 10
+    before = live_bytes()
+    block = torch.full((size,), 1, dtype=torch.uint8)
+    mapping = mmap.mmap(-1, size)
+    mapping.write(bytes(size))
+    used = live_bytes() - before
+    mapping.close()
+    del block
+    freed = live_bytes() - before
+    if abs(used - 2 * size) > slack or abs(freed) > slack:
+        raise SystemExit(f"live memory: {used} bytes after an allocation of {2 * size}, {freed} "
+                         "after it was freed")
 
 
 class Rank:
@@ -182,16 +239,33 @@ class Rank:
         return {"us": [us for us, _ in done], "loss": [loss for _, loss in done]}
 
     def new_groups(self, count):
+        """Time of the calls; afterwards each group is used once."""
         everyone = list(range(dist.get_world_size()))
-        before = data_bytes()
         dist.barrier()
         begin = time.perf_counter()
-        self.groups += [dist.new_group(everyone) for _ in range(count)]
+        groups = [dist.new_group(everyone) for _ in range(count)]
         us = (time.perf_counter() - begin) * 1e6
-        for group in self.groups:
+        for group in groups:
             # each works, and has what it allocates at first use
             dist.all_reduce(torch.ones(1), group=group)
-        return {"us": [us], "bytes": data_bytes() - before}
+        self.groups += groups
+        return {"us": [us]}
+
+    def memory(self, count):
+        """Memory of so many more groups: the median of four batches, because threads in the
+        background also allocate memory once. The first group is not measured: it loads modules,
+        and starts threads."""
+        batches, grown = 4, []
+        disable_huge_pages()
+        check_live_bytes()
+        self.new_groups(1)
+        for _ in range(batches):
+            dist.barrier()
+            before = live_bytes()
+            self.new_groups(count // batches)
+            dist.barrier()
+            grown.append(live_bytes() - before)
+        return {"us": [], "bytes": int(statistics.median(grown) * batches)}
 
 
 def main():
@@ -217,7 +291,7 @@ def main():
     for line in commands:
         command = json.loads(line)
         what = {"collective": here.collective, "train": here.train, "groups": here.new_groups,
-                "forget": here.forget}
+                "memory": here.memory, "forget": here.forget}
         print(json.dumps(what[command.pop("do")](**command)), file=answers, flush=True)
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()
