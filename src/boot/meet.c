@@ -682,7 +682,9 @@ static bool ask_first_rank(struct meet *m, tutti_status *st)
         *st = node_begin(m, NULL);
         return false;
     case TT_SHARE_NOT_YET:
-        m->next = m->naddresses;    /* files and names may have changed */
+        if (m->where != AT_TCP)
+            m->next = m->naddresses;    /* the file or key may have changed; a name is looked up
+                                           again only when its addresses have failed */
         m->backoff_ns = RETRY_FIRST_NS;     /* the pauses are those of the first rank */
         retry_later(m);
         return false;
