@@ -37,6 +37,7 @@
 #include "boot/id.h"
 #include "boot/kv.h"
 #include "boot/overlay.h"
+#include "boot/records.h"
 #include "boot/samehost.h"
 #include "boot/serve.h"
 #include "boot/tree_node.h"
@@ -53,7 +54,14 @@
 #define WHY_BYTES TT_SHARE_BYTES_MAX
 #define CHALLENGE 1u                    /* type of the server's first frame */
 #define CHALLENGE_BYTES_MAX 64
+/* Larger jobs connect the overlay by doubling (overlay.c), which takes log2(nranks) round trips in
+ * sequence. */
+#ifndef RANKS_WITHOUT_DOUBLING
+#define RANKS_WITHOUT_DOUBLING 1024
+#endif
+#define RECORDS_NS (2 * TT_SECOND)      /* then a neighbour's address is taken from the table */
 
+_Static_assert(TT_TREE_CARD_MAX <= TT_RECORD_BYTES, "the overlay passes them on");
 _Static_assert(TT_BOOT_CONSTANTS_BYTES <= TT_TREE_CONSTANTS_MAX, "the tree distributes them");
 _Static_assert(TT_BOOT_PLACE_BYTES <= TT_TREE_PLACE_MAX, "the tree distributes them");
 _Static_assert(TT_BOOT_SETTINGS_BYTES - 1 <= TT_TREE_SETTINGS_MAX, "the tree compares them");
@@ -567,24 +575,37 @@ static void member_connected(struct meet *m)
 
 /* ---- the node in the tree ---- */
 
+static bool doubles(const struct meet *m)
+{
+    return m->launch->nranks > RANKS_WITHOUT_DOUBLING;
+}
+
+/* The neighbours' address of this rank is that of its overlay. */
+static void set_tree_address(const struct meet *m, struct tt_tree_conf *tree)
+{
+    struct tt_writer w;
+
+    tt_writer_init(&w, tree->address.data, sizeof tree->address.data);
+    tt_endpoint_write(&w, &m->own);
+    tt_assert(!w.bad);
+    tree->address.bytes = (uint8_t)tt_writer_bytes(&w);
+}
+
 /* Opens the listener of a leader to which the root can redirect others, in large jobs. Without it,
  * this rank is no server. Neither is the process of the root, which has enough to send. */
 static int open_server(struct meet *m, struct tt_tree_conf *tree)
 {
-    struct tt_endpoint endpoint = m->own;
-    struct tt_writer w;
+    uint16_t port;
     int fd;
 
     if (m->launch->nranks <= TT_TREE_CHILDREN_TABLE || m->launch->nranks == m->launch->nlocal ||
         m->samehost.holder != m->launch->rank || m->serve)
         return -1;
-    fd = tt_listen(NULL, 0, &endpoint.port);
+    fd = tt_listen(NULL, 0, &port);
     if (fd < 0)
         return -1;
-    tt_writer_init(&w, tree->address.data, sizeof tree->address.data);
-    tt_endpoint_write(&w, &endpoint);
-    tree->address.bytes = (uint8_t)tt_writer_bytes(&w);
-    tree->serves = true;
+    set_tree_address(m, tree);
+    tree->serve_port = port;
     return fd;
 }
 
@@ -612,6 +633,8 @@ static struct tt_tree_conf tree_conf(const struct meet *m)
         tree.constants = m->offer->constants;
         tree.constants_bytes = (uint16_t)m->offer->constants_bytes;
     }
+    if (doubles(m))
+        set_tree_address(m, &tree);
     memcpy(tree.gathering, m->gathering, sizeof tree.gathering);
     return tree;
 }
@@ -1037,10 +1060,12 @@ size_t tt_boot_card(struct tt_record_store *records, uint32_t rank, const uint8_
     return bytes;
 }
 
-/* The ranks to which this one has links of the overlay. */
+/* The ranks to which this one has links of the overlay, and their endpoints from the table. */
 struct neighbours {
+    uint64_t own_host;
     uint32_t n, ranks[TT_FLOOD_LINKS_MAX];
     struct tt_endpoint endpoints[TT_FLOOD_LINKS_MAX];
+    struct tt_tree_address before, after;       /* from the place in the tree */
 };
 
 static void set_neighbour(struct neighbours *k, uint32_t rank, const struct tt_endpoint *endpoint)
@@ -1048,6 +1073,29 @@ static void set_neighbour(struct neighbours *k, uint32_t rank, const struct tt_e
     for (uint32_t i = 0; i < k->n; i++)
         if (k->ranks[i] == rank)
             k->endpoints[i] = *endpoint;
+}
+
+/* Sets *out to the endpoint of a neighbour: that of its record, which starts with it; without a
+ * valid one, that of the table. From the table is also known whether it has this rank's host. */
+static void neighbour_endpoint(void *arg, uint32_t peer, const void *record, size_t bytes,
+                               struct tt_endpoint *out)
+{
+    const struct neighbours *k = arg;
+    struct tt_endpoint endpoint;
+    struct tt_reader r;
+    uint32_t i = 0;
+
+    while (k->ranks[i] != peer)
+        i++;
+    *out = k->endpoints[i];
+    tt_reader_init(&r, record, bytes);
+    tt_endpoint_read(&r, &endpoint);
+    if (r.bad)
+        return;
+    endpoint.host = out->host;
+    if (endpoint.host != k->own_host)
+        tt_endpoint_without_loopback(&endpoint);
+    *out = endpoint;
 }
 
 /* Takes the records from the node, which has checked the format of the table. */
@@ -1065,6 +1113,7 @@ static tutti_status table_take_records(struct meet *m, struct tt_table *t)
 /* Checks all records, and sets the endpoints of the neighbours. */
 static tutti_status table_read_records(struct meet *m, struct tt_table *t, struct neighbours *k)
 {
+    k->own_host = m->own.host;
     k->n = tt_flood_neighbours(t->rank, t->nranks, k->ranks);
     for (uint32_t r = 0; r < t->nranks; r++) {
         const struct tt_record_entry *entry = tt_record_store_get(&t->records, r);
@@ -1091,6 +1140,8 @@ static tutti_status table_fill(struct meet *m, struct tt_table *t, struct neighb
 
     *t = (struct tt_table){ .rank = m->launch->rank, .nranks = m->launch->nranks };
     memcpy(t->secret, place->secret, sizeof t->secret);
+    k->before = place->before;
+    k->after = place->after;
     st = table_take_records(m, t);
     if (!st)
         st = table_read_records(m, t, k);
@@ -1128,9 +1179,20 @@ static tutti_status overlay_settle_and_serve(struct meet *m, struct tt_overlay *
     }
 }
 
-static tutti_status open_overlay(struct meet *m, const struct tt_table *t,
-                                 const struct neighbours *k, struct tt_overlay **out)
+static void set_ring_neighbour(struct tt_overlay *o, struct neighbours *k, uint32_t peer,
+                               const struct tt_tree_address *address)
 {
+    struct tt_endpoint endpoint;
+
+    neighbour_endpoint(k, peer, address->data, address->bytes, &endpoint);
+    tt_overlay_neighbour(o, peer, &endpoint);
+}
+
+static tutti_status open_overlay(struct meet *m, const struct tt_table *t, struct neighbours *k,
+                                 struct tt_overlay **out)
+{
+    const uint64_t now_ns = tt_now_ns(),
+                   left_ns = m->deadline_ns > now_ns ? m->deadline_ns - now_ns : 0;
     const struct tt_overlay_conf conf = {
         .rank = t->rank,
         .nranks = t->nranks,
@@ -1138,14 +1200,23 @@ static tutti_status open_overlay(struct meet *m, const struct tt_table *t,
         .listener = m->overlay_listener,
         .near = m->overlay_near,
         .own = &m->own,
+        .record = doubles(m) ? m->card : NULL,
+        .record_bytes = m->card_bytes,
+        .records_until_ns = now_ns + (left_ns / 4 < RECORDS_NS ? left_ns / 4 : RECORDS_NS),
+        .endpoint = neighbour_endpoint,
+        .arg = k,
     };
     const tutti_status st = tt_overlay_open(out, &conf);
 
     if (st)
         return st;
     m->overlay_listener = m->overlay_near = -1;
-    for (uint32_t i = 0; i < k->n; i++)
+    for (uint32_t i = 0; !conf.record && i < k->n; i++)
         tt_overlay_neighbour(*out, k->ranks[i], &k->endpoints[i]);
+    if (conf.record) {
+        set_ring_neighbour(*out, k, (t->rank + t->nranks - 1) % t->nranks, &k->before);
+        set_ring_neighbour(*out, k, (t->rank + 1) % t->nranks, &k->after);
+    }
     return TUTTI_OK;
 }
 

@@ -8,7 +8,13 @@
  *
  * The callee cannot distinguish a late caller from one that died before it connected. After a
  * second it therefore probes the caller's listener: a refused connection means that the caller is
- * dead. */
+ * dead.
+ *
+ * In large jobs a rank has only the addresses of the ranks before and after it. When its link at
+ * distance 2^k is decided, it requests the record of the rank at distance 2^(k+1), which is the
+ * neighbour of that one at distance 2^k. A dead or slow rank on the path would delay all further
+ * links in its direction. Therefore a record that is not found, or not in time, is replaced by the
+ * user's endpoint. */
 #include "boot/overlay.h"
 
 #include <errno.h>
@@ -28,6 +34,7 @@
 #include "base/watched.h"
 #include "boot/auth.h"
 #include "boot/flood.h"
+#include "boot/records.h"
 
 #define OUT_BYTES_MAX (1u << 20)            /* send queue of one neighbour; about 2000 frames */
 #define GUESTS_MAX \
@@ -40,6 +47,8 @@
 #define GOODBYE_NS TT_SECOND
 #define SECRET_BYTES 16
 #define EVENTS_PER_ROUND 64
+
+_Static_assert(TT_RECORDS_FRAME_BYTES >= TT_FLOOD_BODY_BYTES, "links carry frames of both");
 
 enum { HELLO = 16, PROOF = 17, CONFIRM = 18 };      /* frame types of the handshake */
 #define HELLO_BYTES (4 + TT_NONCE_BYTES)
@@ -63,8 +72,15 @@ enum link_state {
     LINK_GONE
 };
 
+enum link_endpoint {
+    ENDPOINT_SET,       /* or to be set by the user */
+    ENDPOINT_DUE,       /* to be requested once the link at half its distance is decided */
+    ENDPOINT_REQUESTED
+};
+
 struct link {
     uint8_t state;
+    uint8_t endpoint;           /* enum link_endpoint */
     bool met;                   /* it was up */
     int error;                  /* errno of its end before it was up; ETIMEDOUT: the deadline
                                    passed; 0: neither */
@@ -91,6 +107,12 @@ struct guest {
 
 struct tt_overlay {
     struct tt_flood flood;
+    bool doubles;               /* records are requested */
+    struct tt_records records;
+    void (*endpoint)(void *arg, uint32_t peer, const void *record, size_t bytes,
+                     struct tt_endpoint *out);
+    void *arg;
+    uint64_t records_until_ns;
     struct tt_endpoint own;
     uint8_t secret[SECRET_BYTES];
     int epoll, backlog;
@@ -105,6 +127,11 @@ struct tt_overlay {
     struct tt_overlay_event *early;     /* events received while settling */
     size_t nearly, early_cap, early_next;
 };
+
+static size_t link_body_max(const struct tt_overlay *o)
+{
+    return o->doubles ? TT_RECORDS_FRAME_BYTES : TT_FLOOD_BODY_BYTES;
+}
 
 /* ---- descriptors ---- */
 
@@ -221,16 +248,29 @@ static void queue(struct tt_overlay *o, uint32_t i, const uint8_t *frame, size_t
     link_flush(o, i);
 }
 
+static void records_event(struct tt_overlay *o, enum tt_records_event_kind kind, uint32_t i)
+{
+    const struct tt_records_event ev = { .kind = (uint8_t)kind, .link = i };
+
+    if (o->doubles)
+        tt_records_step(&o->records, &ev);
+}
+
+static void link_gone(struct tt_overlay *o, uint32_t i)
+{
+    close_link(o, &o->links[i]);
+    o->links[i].state = LINK_GONE;
+    records_event(o, TT_RECORDS_EV_ENDED, i);
+}
+
 /* Carries out the flood machine's actions: first sends, then drops. */
 static void flood_carry_out(struct tt_overlay *o, const struct tt_flood_act *act)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
         if (act->send & 1ull << i)
             queue(o, i, act->out, act->out_bytes);
-        if (act->drop & 1ull << i) {
-            close_link(o, &o->links[i]);
-            o->links[i].state = LINK_GONE;
-        }
+        if (act->drop & 1ull << i)
+            link_gone(o, i);
     }
 }
 
@@ -268,6 +308,7 @@ static void link_is_up(struct tt_overlay *o, uint32_t i)
     o->links[i].state = LINK_UP;
     o->links[i].met = true;
     link_flush(o, i);
+    records_event(o, TT_RECORDS_EV_UP, i);
 }
 
 /* ---- outgoing connections ---- */
@@ -292,7 +333,7 @@ static void next_address(struct tt_overlay *o, uint32_t i, int err, uint64_t now
     struct link *l = &o->links[i];
 
     close_link(o, l);
-    tt_framer_init(&l->in, TT_FLOOD_BODY_BYTES);
+    tt_framer_init(&l->in, link_body_max(o));
     l->slow |= err == ETIMEDOUT || err == EAGAIN || err == EINTR || err == EMFILE || err == ENFILE;
     if (l->state != LINK_CALLED)
         l->state = LINK_CALLING;
@@ -337,7 +378,7 @@ static void overlay_connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
     }
     if (l->state == LINK_CALLED) {
         close_link(o, l);
-        tt_framer_init(&l->in, TT_FLOOD_BODY_BYTES);
+        tt_framer_init(&l->in, link_body_max(o));
         l->next = 0;
         l->slow = false;
         l->retry_ns = now_ns + PROBE_NS;
@@ -464,7 +505,7 @@ static bool handle_confirm(struct tt_overlay *o, struct guest *g, const struct t
     close_link(o, l);      /* a probe */
     l->fd = g->fd;
     l->in = g->in;
-    l->in.body_max = TT_FLOOD_BODY_BYTES;
+    l->in.body_max = link_body_max(o);
     g->fd = -1;
     overlay_watch(o, EPOLL_CTL_MOD, l->fd, EPOLLIN, ON_LINK | g->link);
     set_backlog(o, true);       /* frames may be waiting in the framer */
@@ -582,6 +623,15 @@ static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
     return any;
 }
 
+/* Returns whether this frame is about records, and valid. */
+static bool step_records(struct tt_overlay *o, uint32_t i, const struct tt_frame *f)
+{
+    const struct tt_records_event ev = { .kind = TT_RECORDS_EV_FRAME, .link = i, .frame = *f };
+
+    return o->doubles && (f->type == TT_RECORDS_REQUEST || f->type == TT_RECORDS_RESPONSE) &&
+           tt_records_step(&o->records, &ev);
+}
+
 /* Passes the next waiting frame or end to the flood machine. Returns true if it delivers an event,
  * and sets *out. */
 static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
@@ -599,11 +649,11 @@ static bool step_flood(struct tt_overlay *o, struct tt_overlay_event *out)
                     break;
                 ev.kind = TT_FLOOD_EV_ENDED;
             }
+            if (ev.kind == TT_FLOOD_EV_FRAME && step_records(o, i, &ev.frame))
+                continue;
             tt_flood_step(&o->flood, &ev, &act);
-            if (ev.kind == TT_FLOOD_EV_ENDED) {     /* also after GOODBYE */
-                close_link(o, l);
-                l->state = LINK_GONE;
-            }
+            if (ev.kind == TT_FLOOD_EV_ENDED)       /* also after GOODBYE */
+                link_gone(o, i);
             flood_carry_out(o, &act);
             if (act.deliver) {
                 *out = act.event;
@@ -694,11 +744,96 @@ static tutti_status check_descriptors(const struct tt_overlay *o)
                : TUTTI_OK;
 }
 
+/* ---- endpoints by doubling ---- */
+
+static bool needs_endpoint(const struct link *l)
+{
+    return l->endpoint != ENDPOINT_SET && !is_decided(l) && l->state != LINK_ENDED;
+}
+
+/* record NULL: not found. */
+static void use_record(struct tt_overlay *o, uint32_t i, const void *record, size_t bytes)
+{
+    struct tt_endpoint endpoint;
+
+    if (!needs_endpoint(&o->links[i]))
+        return;
+    o->endpoint(o->arg, o->flood.peers[i], record, bytes, &endpoint);
+    tt_overlay_neighbour(o, o->flood.peers[i], &endpoint);
+}
+
+static void records_on_act(void *context, const struct tt_records_act *act)
+{
+    struct tt_overlay *o = context;
+
+    switch ((enum tt_records_act_kind)act->kind) {
+    case TT_RECORDS_ACT_SEND:
+        queue(o, act->link, act->data, act->bytes);
+        break;
+    case TT_RECORDS_ACT_FOUND:
+        use_record(o, tt_records_link(&o->records, act->rank), act->data, act->bytes);
+        break;
+    case TT_RECORDS_ACT_FAILED:
+        use_record(o, tt_records_link(&o->records, act->rank), NULL, 0);
+        break;
+    }
+}
+
+/* Requests the record of the neighbour of link i. */
+static void request_record(struct tt_overlay *o, uint32_t i)
+{
+    const struct tt_records_event ev = { .kind = TT_RECORDS_EV_WANTED, .rank = o->flood.peers[i] };
+
+    o->links[i].endpoint = ENDPOINT_REQUESTED;
+    tt_records_step(&o->records, &ev);
+}
+
+static uint64_t decided_links(const struct tt_overlay *o)
+{
+    uint64_t decided = 0;
+
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        if (is_decided(&o->links[i]) || o->links[i].state == LINK_ENDED)
+            decided |= 1ull << i;
+    return decided;
+}
+
+static void request_records(struct tt_overlay *o, uint64_t now_ns)
+{
+    const uint64_t due = o->doubles ? tt_records_due(&o->records, decided_links(o)) : 0;
+    const bool late = now_ns >= o->records_until_ns;
+
+    for (uint32_t i = 0; i < o->flood.nlinks; i++) {
+        if (!needs_endpoint(&o->links[i]))
+            continue;
+        if (late)
+            use_record(o, i, NULL, 0);
+        else if (o->links[i].endpoint == ENDPOINT_DUE && due >> i & 1)
+            request_record(o, i);
+    }
+}
+
+static tutti_status open_records(struct tt_overlay *o, const struct tt_overlay_conf *conf)
+{
+    const tutti_status st =
+        tt_records_init(&o->records, conf->rank, conf->nranks, conf->record, conf->record_bytes, 0);
+
+    if (st)
+        return st;
+    o->records.emit = records_on_act;
+    o->records.context = o;
+    o->endpoint = conf->endpoint;
+    o->arg = conf->arg;
+    o->records_until_ns = conf->records_until_ns;
+    for (uint32_t i = 0; i < o->flood.nlinks; i++)
+        o->links[i].endpoint = ENDPOINT_DUE;
+    return TUTTI_OK;
+}
+
 tutti_status tt_overlay_settle(struct tt_overlay *o, bool give_up)
 {
     struct tt_overlay_event ev;
 
-    overlay_handle_timeouts(o, tt_now_ns());
     for (uint32_t i = 0; give_up && i < o->flood.nlinks; i++)
         if (!is_decided(&o->links[i])) {
             o->links[i].error = ETIMEDOUT;
@@ -706,6 +841,8 @@ tutti_status tt_overlay_settle(struct tt_overlay *o, bool give_up)
         }
     while (overlay_next_event(o, &ev))
         keep_event(o, &ev);
+    request_records(o, tt_now_ns());    /* after the events, which contain ends of links */
+    overlay_handle_timeouts(o, tt_now_ns());
     if (tt_overlay_is_settled(o) && o->acceptor.listener >= 0) {
         tt_acceptor_fini(&o->acceptor);
         tt_acceptor_fini(&o->near);
@@ -805,6 +942,7 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     if (st)
         goto free_o;
     o->own = *conf->own;
+    o->doubles = conf->record != NULL;
     o->acceptor.listener = o->near.listener = -1;
     memcpy(o->secret, conf->secret, SECRET_BYTES);
     for (struct guest *g = o->guests; g < o->guests + GUESTS_MAX; g++)
@@ -812,12 +950,16 @@ tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_co
     for (uint32_t i = 0; i < o->flood.nlinks; i++) {
         o->links[i].fd = -1;
         o->links[i].state = conf->rank < o->flood.peers[i] ? LINK_CALLING : LINK_CALLED;
-        tt_framer_init(&o->links[i].in, TT_FLOOD_BODY_BYTES);
+        tt_framer_init(&o->links[i].in, link_body_max(o));
     }
+    if (o->doubles)
+        st = open_records(o, conf);
+    if (st)
+        goto fini_flood;
     o->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (o->epoll < 0) {
         st = tt_fail_call(errno, "overlay", "epoll_create1");
-        goto fini_flood;
+        goto fini_records;
     }
     o->backlog = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (o->backlog < 0) {
@@ -841,6 +983,9 @@ close_backlog:
     close(o->backlog);
 close_epoll:
     close(o->epoll);
+fini_records:
+    if (o->doubles)
+        tt_records_fini(&o->records);
 fini_flood:
     tt_flood_fini(&o->flood);
 free_o:
@@ -855,6 +1000,7 @@ void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_e
 
         if (o->flood.peers[i] != peer)
             continue;
+        l->endpoint = ENDPOINT_SET;
         l->naddresses = tt_endpoint_candidates(&o->own, endpoint, l->addresses);
         l->retry_ns = l->state == LINK_CALLED ? tt_now_ns() + PROBE_NS : 0;
         if (l->naddresses == 0) {
@@ -921,6 +1067,8 @@ void tt_overlay_memory(const struct tt_overlay *o, tutti_memory *m)
 
     for (uint32_t i = 0; i < f->nlinks; i++)
         part.fixed_bytes += o->links[i].out_cap;
+    if (o->doubles)
+        part.fixed_bytes += tt_records_bytes(&o->records);
     tt_memory_add(m, &part);
 }
 
@@ -940,6 +1088,8 @@ void tt_overlay_close(struct tt_overlay *o)
     tt_acceptor_fini(&o->near);
     close(o->backlog);
     close(o->epoll);
+    if (o->doubles)
+        tt_records_fini(&o->records);
     tt_flood_fini(&o->flood);
     free(o->early);
     free(o);

@@ -14,11 +14,22 @@ struct tt_overlay_conf {
                                            neighbour is connected or lost */
     int near;                           /* second listener (base/near.h), or -1; likewise */
     const struct tt_endpoint *own;      /* copied */
+    /* Connects by doubling (records.h): this rank's record, which other ranks can request; copied.
+     * NULL: no records are requested. */
+    const void *record;
+    uint16_t record_bytes;              /* at most TT_RECORD_BYTES */
+    uint64_t records_until_ns;          /* neighbours without a record use the other source then */
+    /* Sets *out to the endpoint of a neighbour, from its record; record NULL: from another source,
+     * as the record was not found, or not in time. Not called once the overlay is settled. */
+    void (*endpoint)(void *arg, uint32_t peer, const void *record, size_t bytes,
+                     struct tt_endpoint *out);
+    void *arg;
 };
 
 /* Starts connecting: the lower rank of each pair connects. The user then sets the endpoint of every
- * neighbour (tt_flood_neighbours), and waits until tt_overlay_is_settled. It calls
- * tt_overlay_settle when tt_overlay_fd is readable, and every 100 ms. */
+ * neighbour (tt_flood_neighbours), or with a record that of the ranks before and after this one. It
+ * waits until tt_overlay_is_settled, and calls tt_overlay_settle when tt_overlay_fd is readable, and
+ * every 100 ms. */
 tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_conf *conf);
 void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_endpoint *endpoint);
 /* Makes progress. With `give_up`, neighbours that are not connected count as lost. NOMEM: no

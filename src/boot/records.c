@@ -17,9 +17,12 @@ struct tt_record {
     uint8_t data[];
 };
 
+#define UNSENT UINT32_MAX
+
 /* An open request. */
 struct request {
-    uint32_t rank, via;         /* via: the link over which it was sent */
+    uint32_t rank, via;         /* via: the link over which it was sent; UNSENT: it waits for a link
+                                   that is still connecting */
     bool here;                  /* this rank needs it */
     uint64_t links;             /* these requested it */
     uint64_t tried;
@@ -31,6 +34,46 @@ uint32_t tt_records_link(const struct tt_records *s, uint32_t peer)
         if (s->peers[i] == peer)
             return i;
     return UINT32_MAX;
+}
+
+size_t tt_records_bytes(const struct tt_records *s)
+{
+    const struct tt_record *r;
+    size_t bytes = s->own_bytes;
+    uint32_t at = 0;
+
+    while ((r = tt_sparse_next(&s->known, &at)))
+        bytes += sizeof *r + r->bytes;
+    return bytes;
+}
+
+static bool is_power_of_2(uint32_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/* Returns the neighbour at half the distance of link i; of the ranks before and after: this rank. */
+static uint32_t half_way(const struct tt_records *s, uint32_t i)
+{
+    const uint32_t n = s->nranks, up = (s->peers[i] + n - s->rank) % n, down = n - up;
+    const bool goes_up = is_power_of_2(up) && (up < down || !is_power_of_2(down));
+
+    if (up == 1 || down == 1)
+        return s->rank;
+    return (s->rank + (goes_up ? up / 2 : n - down / 2)) % n;
+}
+
+uint64_t tt_records_due(const struct tt_records *s, uint64_t decided)
+{
+    uint64_t due = 0;
+
+    for (uint32_t i = 0; i < s->nlinks; i++) {
+        const uint32_t half = tt_records_link(s, half_way(s, i));
+
+        if (half < s->nlinks && decided >> half & 1)
+            due |= 1ull << i;
+    }
+    return due;
 }
 
 static uint32_t ring_distance(const struct tt_records *s, uint32_t a, uint32_t b)
@@ -128,14 +171,14 @@ static void records_report(struct tt_records *s, uint32_t rank, const uint8_t *d
 
 /* ---- requests ---- */
 
-/* Returns the open link that leads nearest to `rank`, and nearer than this rank is; or
- * UINT32_MAX. */
-static uint32_t best_link(const struct tt_records *s, uint32_t rank, uint64_t tried)
+/* Returns that of `links` that leads nearest to `rank`, and nearer than this rank is; or
+ * UNSENT. */
+static uint32_t best_link(const struct tt_records *s, uint32_t rank, uint64_t links)
 {
-    uint32_t best = UINT32_MAX, least = ring_distance(s, s->rank, rank);
+    uint32_t best = UNSENT, least = ring_distance(s, s->rank, rank);
 
     for (uint32_t i = 0; i < s->nlinks; i++)
-        if ((s->open & ~tried) >> i & 1 && ring_distance(s, s->peers[i], rank) < least) {
+        if (links >> i & 1 && ring_distance(s, s->peers[i], rank) < least) {
             least = ring_distance(s, s->peers[i], rank);
             best = i;
         }
@@ -156,21 +199,25 @@ static void request_end(struct tt_records *s, struct request *q, const uint8_t *
         records_report(s, ended.rank, data, bytes);
 }
 
-static void request_send(struct tt_records *s, struct request *q)
+/* Sends a request, or lets it wait for a link. Returns false if it has ended instead. */
+static bool request_send(struct tt_records *s, struct request *q)
 {
     uint8_t body[4];
     struct tt_writer w;
 
-    q->via = best_link(s, q->rank, q->tried);
-    if (q->via == UINT32_MAX) {
+    q->via = best_link(s, q->rank, s->open & ~q->tried);
+    if (q->via == UNSENT && !q->here && best_link(s, q->rank, s->connecting) != UNSENT)
+        return true;
+    if (q->via == UNSENT) {
         request_end(s, q, NULL, 0);
-        return;
+        return false;
     }
     q->tried |= 1ull << q->via;
     tt_writer_init(&w, body, sizeof body);
     tt_write_u32(&w, q->rank);
     s->nrequests++;
     records_send_frame(s, q->via, TT_RECORDS_REQUEST, body, sizeof body);
+    return true;
 }
 
 /* Returns the open request for this rank's record; *is_new: it must be sent. NULL: no memory. */
@@ -224,7 +271,7 @@ static void records_want(struct tt_records *s, uint32_t rank, uint32_t link)
         return;
     q->here |= here;
     q->links |= here ? 0 : 1ull << link;
-    if (is_new)
+    if (is_new || (here && q->via == UNSENT))
         request_send(s, q);
 }
 
@@ -273,20 +320,34 @@ static bool records_handle_response(struct tt_records *s, uint32_t link, const s
     return true;
 }
 
-/* Requests over this link take another one. */
+/* Sends the requests that wait for a link, and those over `link`. */
+static void send_again(struct tt_records *s, uint32_t link)
+{
+    struct request *q;
+    uint32_t at = 0;
+
+    while ((q = tt_sparse_next(&s->wanted, &at)))
+        if ((q->via == UNSENT || q->via == link) && !request_send(s, q))
+            at = 0;         /* it has ended, which changes the table */
+}
+
+static void link_is_up(struct tt_records *s, uint32_t link)
+{
+    s->connecting &= ~(1ull << link);
+    s->open |= 1ull << link;
+    send_again(s, UNSENT);
+}
+
 static void link_ended(struct tt_records *s, uint32_t link)
 {
     struct request *q;
     uint32_t at = 0;
 
+    s->connecting &= ~(1ull << link);
     s->open &= ~(1ull << link);
-    while ((q = tt_sparse_next(&s->wanted, &at))) {
+    while ((q = tt_sparse_next(&s->wanted, &at)))
         q->links &= ~(1ull << link);
-        if (q->via != link)
-            continue;
-        request_send(s, q);
-        at = 0;             /* it may have ended, which changes the table */
-    }
+    send_again(s, link);
 }
 
 bool tt_records_step(struct tt_records *s, const struct tt_records_event *ev)
@@ -296,7 +357,7 @@ bool tt_records_step(struct tt_records *s, const struct tt_records_event *ev)
         records_want(s, ev->rank, UINT32_MAX);
         return true;
     case TT_RECORDS_EV_UP:
-        s->open |= 1ull << ev->link;
+        link_is_up(s, ev->link);
         return true;
     case TT_RECORDS_EV_ENDED:
         link_ended(s, ev->link);
@@ -323,6 +384,7 @@ tutti_status tt_records_init(struct tt_records *s, uint32_t rank, uint32_t nrank
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for an address record");
     memcpy(s->own, record, bytes);
     s->nlinks = tt_flood_neighbours(rank, nranks, s->peers);
+    s->connecting = (1ull << s->nlinks) - 1;
     return TUTTI_OK;
 }
 

@@ -8,8 +8,10 @@
  * same record, its owner sends it once to each of its neighbours.
  *
  * The distance decreases with each hop, so a request cannot run in a circle. If a link ends, its
- * requests take the next best link. If no link is nearer, the request fails, and the rank that made
- * it tries up to two more links. */
+ * requests take the next best link. If no link is nearer, a request of another rank waits for a
+ * nearer one that is still connecting: at start-up, a neighbour's link may be up earlier than one's
+ * own. A link connects with a record of its own neighbour; therefore a request of this rank does
+ * not wait. Otherwise the request fails, and the rank that made it tries up to two more links. */
 #ifndef TT_BOOT_RECORDS_H
 #define TT_BOOT_RECORDS_H
 
@@ -56,6 +58,7 @@ struct tt_records {
     uint32_t rank, nranks, nlinks;
     uint32_t peers[TT_FLOOD_LINKS_MAX];
     uint64_t open;                  /* links that are up */
+    uint64_t connecting;            /* links that may still come up; at first all */
     uint8_t *own;
     uint16_t own_bytes;
     struct tt_sparse known;         /* by rank: copies */
@@ -75,6 +78,11 @@ void tt_records_fini(struct tt_records *s);
 /* If out of memory, a request fails, and a copy is not kept. Returns false if the frame is invalid;
  * then the caller ends the link. */
 bool tt_records_step(struct tt_records *s, const struct tt_records_event *ev);
+/* Doubling: returns the links whose neighbours' records can be requested when the links `decided`
+ * are up or have ended: for each at distance 2^k, that at distance 2^(k+1) in its direction. */
+uint64_t tt_records_due(const struct tt_records *s, uint64_t decided);
+/* Returns the memory of the records that it keeps, in bytes. */
+size_t tt_records_bytes(const struct tt_records *s);
 /* Returns the link to `peer`, or UINT32_MAX. */
 uint32_t tt_records_link(const struct tt_records *s, uint32_t peer);
 

@@ -33,7 +33,8 @@ static void up_connect(struct tt_tree *t, uint64_t now_ns)
 {
     const struct tt_tree_act act = { .kind = TT_TREE_ACT_CONNECT,
                                      .where = t->where,
-                                     .address = &t->up.address };
+                                     .address = &t->up.address,
+                                     .port = t->up.serve_port };
 
     t->up_stage = TT_TREE_UP_CONNECTING;
     t->attempt_ns = now_ns;
@@ -121,7 +122,7 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
 
     tt_writer_init(&w, said, TT_TREE_JOIN_BYTES - TT_NONCE_BYTES - TT_MAC_BYTES);
     tt_write_u8(&w, t->where == TT_TREE_TO_LEADER ? TT_TREE_LOCAL : TT_TREE_LEADER);
-    tt_write_u8(&w, (uint8_t)((t->conf.serves ? TT_TREE_JOIN_SERVES : 0) |
+    tt_write_u8(&w, (uint8_t)((t->conf.serve_port ? TT_TREE_JOIN_SERVES : 0) |
                               (t->conf.card_bytes ? TT_TREE_JOIN_CARD : 0) |
                               (t->conf.refuses ? TT_TREE_JOIN_REFUSES : 0) |
                               (sends_constants(t) ? TT_TREE_JOIN_CONSTANTS : 0) |
@@ -135,6 +136,8 @@ static void send_join(struct tt_tree *t, uint64_t now_ns)
     tt_write_u8(&w, settings_bytes(t));
     tt_write_bytes(&w, t->conf.settings, settings_bytes(t));
     tt_tree_write_address(&w, &t->conf.address);
+    if (t->conf.serve_port)
+        tt_write_u16(&w, t->conf.serve_port);
     if (t->conf.place_bytes) {
         tt_write_u8(&w, t->conf.place_bytes);
         tt_write_bytes(&w, t->conf.place, t->conf.place_bytes);
@@ -320,15 +323,18 @@ static void handle_redirect(struct tt_tree *t, struct tt_reader *r, uint64_t now
 {
     const uint32_t server = tt_read_u32(r);
     struct tt_tree_address address;
+    uint16_t port;
 
     tt_tree_read_address(r, &address);
-    if (r->bad || server == t->conf.rank) {
+    port = tt_read_u16(r);
+    if (r->bad || port == 0 || server == t->conf.rank) {
         up_drop(t, "protocol error: invalid redirection", now_ns);
         return;
     }
     end_up(t);
     t->up.rank = server;
     t->up.address = address;
+    t->up.serve_port = port;
     t->where = TT_TREE_TO_SERVER;
     t->retry_ns = now_ns;
 }

@@ -42,7 +42,7 @@
 #include "boot/tree_report.h"
 #include "tutti/tutti.h"
 
-#define TT_TREE_VERSION 10              /* versions up to 4 had no tree */
+#define TT_TREE_VERSION 11              /* versions up to 4 had no tree */
 #define TT_TREE_CHILDREN 128            /* default of children_max */
 #define TT_TREE_CHILDREN_TABLE \
     8                           /* for start-ups with a table, of which a node sends a copy
@@ -66,7 +66,8 @@ enum tt_tree_state {
  * out TT_TREE_ACT_CLOSE. body_max is the limit of its framer; it grows with the proof. */
 struct tt_tree_conn {
     uint8_t stage, kind;
-    bool serves, done;
+    bool done;
+    uint16_t serve_port;            /* other leaders can connect to `address` at it; 0: no */
     uint32_t rank;
     uint32_t nredirected;
     uint8_t server_nonce[TT_NONCE_BYTES], client_nonce[TT_NONCE_BYTES];
@@ -95,7 +96,7 @@ struct tt_tree_event {
 };
 
 enum tt_tree_act_kind {
-    TT_TREE_ACT_CONNECT,        /* to `where`; `address` if that is a server */
+    TT_TREE_ACT_CONNECT,        /* to `where`; `address` and `port` if that is a server */
     TT_TREE_ACT_SEND,           /* the caller copies data[bytes]; conn NULL: to the parent */
     TT_TREE_ACT_CLOSE           /* after everything before it is sent; no further event follows.
                                    conn is used until the step returns */
@@ -106,6 +107,7 @@ struct tt_tree_act {
     bool shares;                    /* SEND: the caller also passes the table (shares_table) */
     struct tt_tree_conn *conn;
     const struct tt_tree_address *address;
+    uint16_t port;
     const void *data;
     size_t bytes;
 };
@@ -118,7 +120,7 @@ struct tt_tree_conf {
     uint32_t leader;                /* first rank of this host */
     uint32_t nlocal;                /* ranks on this host, from the launcher; 0: unknown */
     uint64_t process;               /* random; distinguishes two processes with one rank */
-    struct tt_tree_address address;     /* of this rank's listener; opaque */
+    struct tt_tree_address address;     /* of this rank's listener for neighbours; opaque */
     const char *settings;           /* text of all that must be equal on all ranks, cut to
                                        TT_TREE_SETTINGS_MAX; must outlive the node; NULL: "" */
     tutti_status refuses;           /* this rank cannot start; else TUTTI_OK */
@@ -137,7 +139,8 @@ struct tt_tree_conf {
                                        next start-up */
     bool token_is_final;            /* a rejected token is an error; otherwise it is retried */
     uint32_t children_max;          /* leaders that connect to this node; 0: TT_TREE_CHILDREN */
-    bool serves;                    /* other leaders can connect to `address` */
+    uint16_t serve_port;            /* other leaders can connect to this port of the host of
+                                       `address`; 0: this node is no server */
     uint64_t began_ns, deadline_ns;     /* deadline_ns may be TT_NEVER */
 };
 

@@ -17,6 +17,7 @@ struct join {
     uint8_t settings_bytes;
     const uint8_t *settings;
     struct tt_tree_address address;
+    uint16_t serve_port;
     uint8_t place_bytes;
     const uint8_t *place;
     const uint8_t *card;
@@ -351,6 +352,7 @@ static bool read_join(struct tt_reader *r, struct join *out)
     out->settings_bytes = tt_read_u8(r);
     out->settings = tt_reader_take(r, out->settings_bytes);
     tt_tree_read_address(r, &out->address);
+    out->serve_port = out->flags & TT_TREE_JOIN_SERVES ? tt_read_u16(r) : 0;
     out->place = NULL;
     out->place_bytes = 0;
     if (out->flags & TT_TREE_JOIN_PLACE) {
@@ -445,7 +447,7 @@ static void accept_child(struct tt_tree *t, struct tt_tree_conn *c, const struct
     c->stage = TT_TREE_CHILD;
     c->kind = j->kind;
     c->rank = j->rank;
-    c->serves = (j->flags & TT_TREE_JOIN_SERVES) && j->address.bytes > 0;
+    c->serve_port = j->address.bytes > 0 ? j->serve_port : 0;
     c->address = j->address;
     c->body_max =
         j->kind == TT_TREE_LEADER ? tt_tree_up_bytes_max(t->conf.nranks) : TT_TREE_JOIN_BYTES;
@@ -564,7 +566,7 @@ static struct tt_tree_conn *choose_server(const struct tt_tree *t, const struct 
     struct tt_tree_conn *best = NULL;
 
     for (struct tt_tree_conn *c = t->children; c; c = c->next)
-        if (c->stage == TT_TREE_CHILD && c->kind == TT_TREE_LEADER && c->serves &&
+        if (c->stage == TT_TREE_CHILD && c->kind == TT_TREE_LEADER && c->serve_port &&
             c->rank != j->rank && (!best || c->nredirected < best->nredirected))
             best = c;
     return best;
@@ -572,13 +574,14 @@ static struct tt_tree_conn *choose_server(const struct tt_tree *t, const struct 
 
 static void child_redirect(struct tt_tree *t, struct tt_tree_conn *c, struct tt_tree_conn *server)
 {
-    uint8_t said[4 + 1 + TT_ENDPOINT_BYTES];
+    uint8_t said[4 + 1 + TT_ENDPOINT_BYTES + 2];
     struct tt_writer w;
 
     server->nredirected++;
     tt_writer_init(&w, said, sizeof said);
     tt_write_u32(&w, server->rank);
     tt_tree_write_address(&w, &server->address);
+    tt_write_u16(&w, server->serve_port);
     tt_tree_send(t, c, TT_TREE_REDIRECT, said, tt_writer_bytes(&w));
     if (c->stage != TT_TREE_ENDED)
         tt_tree_close(t, c);

@@ -146,6 +146,7 @@ static void node_on_act(void *context, const struct tt_tree_act *act)
             break;
         tt_reader_init(&r, act->address->data, act->address->bytes);
         tt_endpoint_read(&r, &server);
+        server.port = act->port;
         n->naddresses = r.bad ? 0 : tt_endpoint_candidates(&n->own, &server, n->addresses);
         break;
     case TT_TREE_ACT_SEND:

@@ -119,6 +119,18 @@ static void check_table(const struct shared *s, struct tt_table *t, struct resul
     }
 }
 
+/* All links of the overlay are up. */
+static void check_overlay(const struct tt_overlay *o, struct result *out)
+{
+    const uint32_t *peers, n = tt_overlay_neighbours(o, &peers);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!tt_overlay_is_connected(o, peers[i])) {
+            out->status = TUTTI_ERR_PROTOCOL;
+            snprintf(out->error, sizeof out->error, "not connected to rank %u", peers[i]);
+        }
+}
+
 /* The first rank of a process; with the number of processes, the end. */
 static uint32_t first_of(const struct shared *s, uint32_t process)
 {
@@ -187,6 +199,8 @@ static void *rank_start(void *arg)
         check_table(s, &table, out);
     if (!out->status)
         check_places(s, &table, out);
+    if (!out->status && s->killed == NOT_KILLED)
+        check_overlay(overlay, out);
     wait_for_others(s);
     if (overlay) {
         tt_overlay_close(overlay);

@@ -197,7 +197,7 @@ static bool rank_open(struct worker *w, uint32_t rank)
     if (conf.tree.leader == rank) {
         conf.local = listen_locally(s, rank);
         conf.listener = listen_for(s, rank);
-        conf.tree.serves = true;
+        conf.tree.serve_port = endpoint_of(s, rank).port;
         if (conf.local < 0 || conf.listener < 0) {
             fprintf(stderr, "prog_tree: rank %u: cannot listen: %s\n", rank, strerror(errno));
             return false;

@@ -20,13 +20,55 @@
 
 struct net {
     uint32_t n;
+    bool doubles;                   /* the overlays connect by doubling */
+    uint64_t records_until_ns;
     bool absent[RANKS_MAX];         /* never opened: died after the table, before the overlay */
+    int silent[RANKS_MAX];          /* never opened, but its listener is: this descriptor; 0: no */
+    uint32_t nrecords, nfallbacks;  /* endpoints from records, and from the table */
     uint8_t secrets[RANKS_MAX][16];
     struct tt_endpoint endpoints[RANKS_MAX];
     struct tt_overlay *overlays[RANKS_MAX];
     uint32_t heard[RANKS_MAX][RANKS_MAX];   /* [by][origin] */
     uint32_t lost[RANKS_MAX][RANKS_MAX];
 };
+
+#define RECORD_BYTES 700            /* more than a flooded frame */
+
+static void endpoint_of(void *arg, uint32_t peer, const void *record, size_t bytes,
+                        struct tt_endpoint *out)
+{
+    struct net *net = arg;
+    struct tt_reader r;
+
+    *out = net->endpoints[peer];
+    if (!record) {
+        net->nfallbacks++;
+        return;
+    }
+    net->nrecords++;
+    assert_int_equal(bytes, RECORD_BYTES);
+    tt_reader_init(&r, record, bytes);
+    tt_endpoint_read(&r, out);
+    assert_false(r.bad);
+    assert_int_equal(out->port, net->endpoints[peer].port);
+}
+
+static void write_record(const struct net *net, uint32_t rank, uint8_t record[RECORD_BYTES])
+{
+    struct tt_writer w;
+
+    memset(record, (int)rank, RECORD_BYTES);
+    tt_writer_init(&w, record, RECORD_BYTES);
+    tt_endpoint_write(&w, &net->endpoints[rank]);
+}
+
+/* Sets the endpoints of the neighbours: with doubling, only of the ranks before and after. */
+static void set_neighbours(struct net *net, uint32_t r)
+{
+    for (uint32_t p = 0; p < net->n; p++)
+        if (!net->doubles || (p + 1) % net->n == r || (r + 1) % net->n == p)
+            tt_overlay_neighbour(net->overlays[r], p, &net->endpoints[p]);
+}
 
 /* Opens listeners, and overlays on all ranks except the absent ones, whose ports then refuse.
  * Nothing is connected yet. */
@@ -42,6 +84,7 @@ static void net_open(struct net *net)
         assert_int_equal(tt_endpoint_init(&net->endpoints[r], port, ""), TUTTI_OK);
     }
     for (uint32_t r = 0; r < net->n; r++) {
+        uint8_t record[RECORD_BYTES];
         const struct tt_overlay_conf conf = {
             .rank = r,
             .nranks = net->n,
@@ -49,15 +92,24 @@ static void net_open(struct net *net)
             .listener = listeners[r],
             .near = -1,
             .own = &net->endpoints[r],
+            .record = net->doubles ? record : NULL,
+            .record_bytes = RECORD_BYTES,
+            .records_until_ns = net->records_until_ns,
+            .endpoint = endpoint_of,
+            .arg = net,
         };
 
+        write_record(net, r, record);
+        if (net->silent[r]) {
+            net->silent[r] = listeners[r];
+            continue;
+        }
         if (net->absent[r]) {
             close(listeners[r]);
             continue;
         }
         assert_int_equal(tt_overlay_open(&net->overlays[r], &conf), TUTTI_OK);
-        for (uint32_t p = 0; p < net->n; p++)
-            tt_overlay_neighbour(net->overlays[r], p, &net->endpoints[p]);
+        set_neighbours(net, r);
     }
 }
 
@@ -172,6 +224,16 @@ static bool nobody_lost_anybody_living(const struct net *net)
 
 /* ---- tests ---- */
 
+static void exchange_words(struct net *net)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        for (uint32_t r = 0; r < net->n; r++)
+            if (net->overlays[r])
+                flood_number(net, r, i, 4 + (uint16_t)(i * 127));
+    progress_until(net, net->n, everybody_heard_everybody);
+    assert_true(nobody_lost_anybody_living(net));
+}
+
 static void words_arrive_once_in_order(void **state)
 {
     (void)state;
@@ -180,11 +242,74 @@ static void words_arrive_once_in_order(void **state)
 
         net_open(&net);
         net_settle(&net);
-        for (uint32_t i = 0; i < WORDS; i++)
-            for (uint32_t r = 0; r < n; r++)
-                flood_number(&net, r, i, 4 + (uint16_t)(i * 127));
-        progress_until(&net, n, everybody_heard_everybody);
+        assert_int_equal(net.nrecords + net.nfallbacks, 0);
+        exchange_words(&net);
+        net_close(&net);
+    }
+}
+
+/* A callee needs no record if its caller has connected first. */
+static void doubling_connects_all_neighbours(void **state)
+{
+    (void)state;
+    for (uint32_t n = 3; n <= RANKS_MAX; n++) {
+        struct net net = { .n = n, .doubles = true, .records_until_ns = TT_NEVER };
+        uint32_t ncallers = 0;
+
+        net_open(&net);
+        net_settle(&net);
+        for (uint32_t r = 0; r < n; r++) {
+            const uint32_t *peers, npeers = tt_overlay_neighbours(net.overlays[r], &peers);
+
+            for (uint32_t i = 0; i < npeers; i++) {
+                assert_true(tt_overlay_is_connected(net.overlays[r], peers[i]));
+                ncallers += r < peers[i] && peers[i] - r != 1 && peers[i] - r != n - 1;
+            }
+        }
+        print_message("%u ranks: %u records for %u connections\n", n, net.nrecords, ncallers);
+        assert_int_equal(net.nfallbacks, 0);
+        assert_in_range(net.nrecords, ncallers, 2 * ncallers);
+        exchange_words(&net);
+        net_close(&net);
+    }
+}
+
+/* All ranks but one, which does nothing, are connected nevertheless, although the path to some of
+ * their neighbours is over it. At the deadline this rank alone is lost. */
+static void silent_rank_delays_no_other_link(void **state)
+{
+    (void)state;
+    for (uint32_t silent = 0; silent < 2; silent++) {
+        struct net net = { .n = RANKS_MAX,
+                           .doubles = true,
+                           .records_until_ns = tt_now_ns() + 500 * TT_MS };
+        const uint64_t end_ns = tt_now_ns() + PATIENCE_NS;
+        uint32_t nmissing;
+
+        net.silent[5 * silent] = 1;
+        net_open(&net);
+        do {
+            assert_true(tt_now_ns() < end_ns);
+            nmissing = 0;
+            all_settled(&net, false);
+            wait_for_any(&net);
+            for (uint32_t r = 0; r < net.n; r++) {
+                const uint32_t *peers,
+                    npeers = net.overlays[r] ? tt_overlay_neighbours(net.overlays[r], &peers) : 0;
+
+                for (uint32_t i = 0; i < npeers; i++)
+                    nmissing += net.overlays[peers[i]] &&
+                                !tt_overlay_is_connected(net.overlays[r], peers[i]);
+            }
+        } while (nmissing > 0);
+        while (!all_settled(&net, true))
+            wait_for_any(&net);
+        net.absent[5 * silent] = true;
+        exchange_words(&net);
+        progress_until(&net, net.n, the_absent_are_lost_everywhere);
         assert_true(nobody_lost_anybody_living(&net));
+        assert_true(net.nfallbacks > 0);
+        close(net.silent[5 * silent]);
         net_close(&net);
     }
 }
@@ -194,11 +319,13 @@ static void words_arrive_once_in_order(void **state)
 static void early_dead_neighbour_is_lost_soon(void **state)
 {
     (void)state;
-    for (uint32_t dead = 0; dead < 6; dead++) {
-        struct net net = { .n = 7 };
+    for (uint32_t one = 0; one < 12; one++) {
         const uint64_t begin_ns = tt_now_ns();
+        struct net net = { .n = 7,
+                           .doubles = one >= 6,
+                           .records_until_ns = begin_ns + 500 * TT_MS };
 
-        net.absent[dead] = true;
+        net.absent[one % 6] = true;
         net_open(&net);
         net_settle(&net);
         assert_true(tt_now_ns() - begin_ns < 10 * TT_SECOND);
@@ -430,6 +557,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_arrive_once_in_order),
+        cmocka_unit_test(doubling_connects_all_neighbours),
+        cmocka_unit_test(silent_rank_delays_no_other_link),
         cmocka_unit_test(early_dead_neighbour_is_lost_soon),
         cmocka_unit_test(strangers_at_listener_are_harmless),
         cmocka_unit_test(missing_secret_is_refused),

@@ -35,6 +35,10 @@ class Start(unittest.TestCase):
     def test_last_host_is_smaller(self):
         self.assertEqual(start(50, 3)["ranks"], 50)
 
+    def test_overlay_connects_by_doubling(self):
+        """All links of all ranks are up, in a job whose ranks request the records of others."""
+        self.assertEqual(start(1025, 8)["ranks"], 1025)
+
     def test_no_process_sends_much(self):
         """60 hosts. Sent to each of these by the root, the table takes 590 KB even packed, and the
         reports of the hosts 100 KB. In the tree, and with some reports repeated, this is half."""

@@ -102,6 +102,11 @@ static struct conn *conn_create(struct sim *s, uint32_t child, uint32_t parent)
     return c;
 }
 
+static uint16_t port_of(uint32_t rank)
+{
+    return (uint16_t)(1 + rank % 65535);
+}
+
 static void on_act(void *context, const struct tt_tree_act *act)
 {
     struct process *p = context;
@@ -113,8 +118,10 @@ static void on_act(void *context, const struct tt_tree_act *act)
     case TT_TREE_ACT_CONNECT:
         if (act->where == TT_TREE_TO_LEADER)
             to = p->tree.conf.leader;
-        else if (act->where == TT_TREE_TO_SERVER)
+        else if (act->where == TT_TREE_TO_SERVER) {
             memcpy(&to, act->address->data, sizeof to);
+            tt_assert(act->port == port_of(to));
+        }
         tt_assert(!p->up && to < s->nprocesses);
         p->up = conn_create(s, p->index, to);
         break;
@@ -425,7 +432,7 @@ static struct tt_tree_conf conf_of(const struct sim *s, const struct plan *plan,
                                  .address = { .bytes = 23 },
                                  .settings = "equal on all",
                                  .children_max = plan->children_max,
-                                 .serves = true,
+                                 .serve_port = port_of(rank),
                                  .began_ns = s->w.now_ns,
                                  .deadline_ns = s->w.now_ns + TIMEOUT_NS };
 
@@ -726,7 +733,7 @@ static void offenders_alone_are_refused(void **state)
         process_init(s, s->root + 1, &conf, tt_prng_below(&s->w.prng, plan.start_ns));
         conf = conf_of(s, &plan, last / 2);
         conf.process = 2;
-        conf.serves = false;
+        conf.serve_port = 0;
         if (tt_prng_below(&s->w.prng, 2))
             conf.leader = conf.rank;
         process_init(s, s->root + 2, &conf, 5 * TT_SECOND);     /* its rank has joined */

@@ -109,7 +109,7 @@ static void open_rank(struct job *j, uint32_t rank, const char *token)
                                       .own = &j->own,
                                       .root = &j->address,
                                       .nroot = 1 };
-    struct tt_endpoint served;
+    struct tt_endpoint served, neighbours;
     struct tt_address address;
     struct sockaddr_un leader;
     struct tt_writer w;
@@ -121,10 +121,12 @@ static void open_rank(struct job *j, uint32_t rank, const char *token)
     if (conf.tree.leader == rank) {
         conf.local = dup(r->samehost.listener);
         conf.listener = listen_anywhere(&served, &address);
+        neighbours = served;
+        neighbours.port = 1;        /* another listener's */
         tt_writer_init(&w, conf.tree.address.data, sizeof conf.tree.address.data);
-        tt_endpoint_write(&w, &served);
+        tt_endpoint_write(&w, &neighbours);
         conf.tree.address.bytes = (uint8_t)tt_writer_bytes(&w);
-        conf.tree.serves = true;
+        conf.tree.serve_port = served.port;
     } else {
         conf.leader_bytes = tt_samehost_address(&r->samehost, &leader);
         conf.leader = &leader;

@@ -1,6 +1,7 @@
 /* Address records on demand with arbitrary neighbours: any frames over any link, links that end,
  * and requests of this rank. No read goes past an end (sanitizers), each request has one result,
- * and the number of copies is bounded. Input: {what u8, rank u8, bytes u16, data}. */
+ * and the number of copies is bounded. Input: {what u8, rank u8, bytes u16, data}. If the first byte
+ * is below 128, all links are up at first; otherwise they are connecting. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     tt_assert(tt_records_init(&s, 7, NRANKS, "record", 6, KEPT_MAX) == TUTTI_OK);
     s.emit = on_act;
     s.context = &s;
-    for (ev.link = 0; ev.link < s.nlinks; ev.link++)
+    for (ev.link = 0; ev.link < s.nlinks && (bytes == 0 || data[0] < 128); ev.link++)
         tt_assert(tt_records_step(&s, &ev));
     tt_reader_init(&r, data, bytes);
     while (r.at < r.end) {
@@ -52,8 +53,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                       .bytes = n < left ? n : left };
         ev.kind = (what & 7) == 0   ? TT_RECORDS_EV_WANTED
                   : (what & 7) == 6 ? TT_RECORDS_EV_ENDED
+                  : (what & 7) == 4 ? TT_RECORDS_EV_UP
                                     : TT_RECORDS_EV_FRAME;
         if (ev.kind == TT_RECORDS_EV_FRAME && !(s.open >> ev.link & 1))
+            continue;
+        if (ev.kind == TT_RECORDS_EV_UP && !(s.connecting >> ev.link & 1))
             continue;
         if (ev.kind == TT_RECORDS_EV_WANTED)
             wanted |= 1ull << ev.rank;

@@ -224,7 +224,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                  .process = 9,
                                  .address = { .bytes = 4 },
                                  .settings = "a=b",
-                                 .serves = true,
+                                 .serve_port = 4711,
                                  .children_max = 2,
                                  .began_ns = 1,
                                  .deadline_ns = 60 * TT_SECOND };
