@@ -10,6 +10,7 @@
 enum tt_param_id {
     TT_PARAM_TIMEOUT_MS,
     TT_PARAM_LANES,
+    TT_PARAM_FAR_LANES,         /* on demand, to TCP peers with a long round trip */
     TT_PARAM_EAGER_BYTES,       /* largest eager message within a host */
     TT_PARAM_TCP_EAGER_BYTES,   /* largest eager message between hosts */
     TT_PARAM_SEGMENT_BYTES,     /* segment of a streamed transfer on shm */
@@ -35,6 +36,7 @@ enum tt_param_id {
     TT_PARAM_REGISTER_COUNT,
     TT_PARAM_REGISTER_DYNAMIC,  /* 0: RDMA only on memory that the application has registered */
     TT_PARAM_HUGE_PAGES,        /* 1: move repeatedly used long buffers to huge pages */
+    TT_PARAM_OVERLAY_DOUBLING,  /* 1: the control overlay requests the addresses of its links */
     TT_PARAM_GPU_PEER_COPIES,   /* 1: copies between device memories within a host */
     TT_PARAM_TRACE,             /* 0: off; n: one of n operations is recorded */
     TT_PARAM_TRACE_RECORDS,     /* size of the ring of operations */

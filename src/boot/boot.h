@@ -66,6 +66,7 @@ struct tt_boot_offer {
     size_t constants_bytes;     /* at most TT_BOOT_CONSTANTS_BYTES */
     const char *settings;       /* text that must be equal on all ranks, cut to
                                    TT_BOOT_SETTINGS_BYTES - 1; NULL: "" */
+    bool overlay_doubling;      /* TUTTI_OVERLAY_DOUBLING; equal on all ranks */
     tutti_status refuses;       /* this rank cannot start: the others get this status and the
                                    cause; else TUTTI_OK */
     const char *cause;

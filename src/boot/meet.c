@@ -54,11 +54,8 @@
 #define WHY_BYTES TT_SHARE_BYTES_MAX
 #define CHALLENGE 1u                    /* type of the server's first frame */
 #define CHALLENGE_BYTES_MAX 64
-/* Larger jobs connect the overlay by doubling (overlay.c), which takes log2(nranks) round trips in
- * sequence. */
-#ifndef RANKS_WITHOUT_DOUBLING
-#define RANKS_WITHOUT_DOUBLING 1024
-#endif
+/* The overlay of smaller jobs, which has links between most ranks, never connects by doubling. */
+#define RANKS_WITHOUT_DOUBLING 4
 #define RECORDS_NS (2 * TT_SECOND)      /* then a neighbour's address is taken from the table */
 
 _Static_assert(TT_TREE_CARD_MAX <= TT_RECORD_BYTES, "the overlay passes them on");
@@ -575,9 +572,11 @@ static void member_connected(struct meet *m)
 
 /* ---- the node in the tree ---- */
 
+/* Returns whether the overlay connects by doubling (overlay.c). This takes log2(nranks) round trips
+ * in sequence. */
 static bool doubles(const struct meet *m)
 {
-    return m->launch->nranks > RANKS_WITHOUT_DOUBLING;
+    return m->offer->overlay_doubling && m->launch->nranks > RANKS_WITHOUT_DOUBLING;
 }
 
 /* The neighbours' address of this rank is that of its overlay. */

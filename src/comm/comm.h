@@ -83,6 +83,7 @@ struct tt_world {
     enum tt_measure_what measures;  /* rank 0's TUTTI_TOPO_MEASURE */
     struct tt_link_probe between;      /* results of TT_MEASURE_ALL; else zero */
     bool labelled;                  /* some host has labels, which take precedence */
+    bool overlay_doubling;          /* TUTTI_OVERLAY_DOUBLING */
     char settings[TT_BOOT_SETTINGS_BYTES];      /* text of all that must be equal on all ranks */
     struct tt_tunes tunes;          /* rank 0's */
     atomic_uint users;              /* number of communicators */

@@ -165,19 +165,21 @@ tutti_status tt_world_set_constants(struct tt_world *w, const uint8_t *constants
 static void write_settings(struct tt_world *w)
 {
     char plugins[TT_PLUGINS_TEXT_BYTES];
+    const bool doubling = w->overlay_doubling;
     const char *security = w->security == TT_SECURE_PLAIN ? "" : tt_security_name(w->security);
 
     tt_plugins_text(plugins);
-    snprintf(w->settings, sizeof w->settings, "%s%s%s%s%s", *security ? "TUTTI_SECURITY=" : "",
-             security, *security && *plugins ? "; " : "", *plugins ? "TUTTI_ALGORITHMS=" : "",
-             plugins);
+    snprintf(w->settings, sizeof w->settings, "%s%s%s%s%s%s%s", *security ? "TUTTI_SECURITY=" : "",
+             security, *security && (doubling || *plugins) ? "; " : "",
+             doubling ? "TUTTI_OVERLAY_DOUBLING=1" : "", doubling && *plugins ? "; " : "",
+             *plugins ? "TUTTI_ALGORITHMS=" : "", plugins);
 }
 
 /* Reads the parameters, and measures on rank 0. */
 static tutti_status world_set_values(struct tt_world *w, const struct tt_constants *constants,
                                      int64_t *measures)
 {
-    int64_t huge_pages = 0, peer_copies;
+    int64_t huge_pages = 0, peer_copies, doubling = 0;
     tutti_status st;
 
     st = get_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
@@ -192,9 +194,12 @@ static tutti_status world_set_values(struct tt_world *w, const struct tt_constan
     if (!st)        /* read by tutti_gpu_create; an invalid value is an error of every program */
         st = tt_param_get(TT_PARAM_GPU_PEER_COPIES, &peer_copies);
     if (!st)
+        st = tt_param_get(TT_PARAM_OVERLAY_DOUBLING, &doubling);
+    if (!st)
         st = tt_tune_mode(&w->simulates);
     if (st)
         return st;
+    w->overlay_doubling = doubling;
     w->hot.page_bytes = huge_pages ? w->hot.page_bytes : 0;
     w->constants = constants ? *constants : tt_constants_default;
     if (w->rank == 0 && w->nranks > 1 && !constants)
@@ -445,7 +450,8 @@ static tutti_status exchange_cards(struct tt_world *w, const struct tt_launch *l
                                          .place_bytes = own->place_bytes,
                                          .constants = own->constants,
                                          .constants_bytes = own->constants_bytes,
-                                         .settings = own->settings };
+                                         .settings = own->settings,
+                                         .overlay_doubling = w->overlay_doubling };
     struct tt_table table;
     tutti_status st;
 

@@ -169,9 +169,12 @@ static void *rank_start(void *arg)
         .rank = me->rank, .nranks = s->nranks, .timeout_ms = s->timeout_ms, .launcher = "conf"
     };
     uint8_t card[TT_CARD_BYTES] = { 0 }, place[PLACE_BYTES];
-    const struct tt_boot_offer offer = {
-        .card = card, .card_bytes = s->card_bytes, .place = place, .place_bytes = PLACE_BYTES
-    };
+    const struct tt_boot_offer offer = { .overlay_doubling =
+                                             getenv("TUTTI_OVERLAY_DOUBLING") != NULL,
+                                         .card = card,
+                                         .card_bytes = s->card_bytes,
+                                         .place = place,
+                                         .place_bytes = PLACE_BYTES };
     struct tt_overlay *overlay = NULL;
     struct tt_table table;
 

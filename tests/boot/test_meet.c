@@ -20,7 +20,6 @@ static struct tt_lookup *counted_lookup_begin(const char *host, const char *port
                                               uint64_t now_ns);
 #define poll counted_poll
 #define tt_lookup_begin counted_lookup_begin
-#define RANKS_WITHOUT_DOUBLING 4
 #include "boot/meet.c"
 #undef poll
 #undef tt_lookup_begin
@@ -81,7 +80,8 @@ static void *meet(void *arg)
     struct rank *r = arg;
     const uint64_t began_ns = tt_now_ns();
     uint32_t card[2] = { r->launch.rank, 0xc0ffee }, constants = r->launch.rank + 7;
-    const struct tt_boot_offer offer = { .card = card,
+    const struct tt_boot_offer offer = { .overlay_doubling = true,
+                                         .card = card,
                                          .card_bytes = sizeof card,
                                          .constants = &constants,
                                          .constants_bytes = sizeof constants,

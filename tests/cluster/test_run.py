@@ -210,6 +210,9 @@ class FailedOutput(ClusterTest):
                     # the leak sanitizer prints this if it is killed while it runs
                     errors = re.sub(r".*==Unable to get registers from thread.*\n", "",
                                     done.stderr)
+                    # on a busy machine
+                    errors = re.sub(r"tutti warn: start-up: .* ranks joined within .*\n", "",
+                                    errors)
                     self.assertEqual((done.returncode, errors), (128 + signal.SIGPIPE, ""))
 
     def test_sigterm_works_with_unread_output(self):

@@ -401,6 +401,7 @@ class Collectives(WanTest):
         net = self.net(matrix(2, delay_ms=50))
         done = self.run_tutti("-n", 2, "-o", "plain", "--hosts", ",".join(net.names), "--rsh",
                               net.on, "--timeout", 100, "--env", "TUTTI_LOG=info",
+                              "--env", "TUTTI_FAR_LANES=16",
                               TUTTI, "perf", "allreduce", "--algo", "ring", "--json", "--check",
                               "--min", "16M", "--max", "16M", "--iters", 1,
                               "--warmup", 0, inside=net.inside(0), timeout=120)
@@ -425,12 +426,13 @@ class Collectives(WanTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = [json.loads(line) for line in done.stdout.splitlines() if '"coll"' in line]
         self.assertEqual({row["wrong"] for row in rows if "wrong" in row}, {0})
-        return [int(n) for n in re.findall(r"tcp: (\d+) of \d+ lanes to rank", done.stderr)]
+        return [int(n) for n in re.findall(r"tcp: (\d+) of \d+ lanes to rank \d+ for the data", done.stderr)]
 
     def test_lanes_follow_the_distance_and_the_data(self):
-        self.assertGreater(max(self.lanes(20, "16M")), 2)
-        self.assertEqual(self.lanes(20, "64K"), [])             # too short
-        self.assertEqual(self.lanes(20, "16M", TUTTI_LANES=2), [])
+        self.assertGreater(max(self.lanes(20, "16M", TUTTI_FAR_LANES=16)), 2)
+        self.assertEqual(self.lanes(20, "64K", TUTTI_FAR_LANES=16), [])     # too short
+        self.assertEqual(self.lanes(20, "16M", TUTTI_FAR_LANES=16, TUTTI_LANES=2), [])
+        self.assertEqual(self.lanes(20, "16M"), [])
 
     def test_all_reduce_in_europe_is_correct(self):
         net = self.net(wan.deployment("europe-6"))

@@ -702,6 +702,7 @@ static struct tt_tcp_link *demand_open(struct node *n)
 
     node_open(n);
     tt_tcp_of(n->w)->far_ns = 0;
+    tt_tcp_of(n->w)->far_lanes = TT_TCP_LANES_MAX;
     node_barrier_idle(n);       /* the other does not connect before */
     node_connect_all(n);
     link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);

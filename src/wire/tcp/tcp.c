@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/param.h"
 #include "base/prng.h"
 #include "base/status.h"
 #include "wire/wires.h"
@@ -129,9 +130,13 @@ static tutti_status list_addresses(struct tt_tcp *t)
 
 static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *conf)
 {
-    struct tt_tcp *t = calloc(1, sizeof *t);
-    tutti_status st;
+    struct tt_tcp *t;
+    int64_t far_lanes;
+    tutti_status st = tt_param_get(TT_PARAM_FAR_LANES, &far_lanes);
 
+    if (st)
+        return st;
+    t = calloc(1, sizeof *t);
     if (!t)
         return tt_fail(TUTTI_ERR_NOMEM, "tcp: out of memory for the transport");
     t->conf = *conf;
@@ -141,6 +146,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     if (t->lanes_free)
         t->conf.lanes = 1;      /* raised once the layout is known */
     t->far_ns = FAR_NS;
+    t->far_lanes = (uint32_t)far_lanes;
     if (t->conf.lanes > TT_TCP_LANES_MAX)
         t->conf.lanes = TT_TCP_LANES_MAX;
     if (conf->outside)

@@ -271,6 +271,7 @@ struct tt_tcp {
                                            all of them */
     uint8_t rail;                       /* our rail, or TT_TCP_NO_RAIL */
     bool lanes_free;                    /* the user did not set the number of lanes */
+    uint32_t far_lanes;                 /* TUTTI_FAR_LANES */
     uint64_t far_ns;                    /* round trip from which a link gets more lanes than
                                            conf.lanes on demand, if lanes_free; 0: any, also on
                                            this machine */

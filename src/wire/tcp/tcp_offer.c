@@ -29,7 +29,7 @@ static uint32_t lanes_for(const struct tt_tcp_link *link, int fd)
     const bool far = !t->far_ns || (tt_tcp_socket_round_trip_ns(fd) >= t->far_ns &&
                                     !tt_tcp_socket_is_loopback(fd));
 
-    return t->lanes_free && far ? TT_TCP_LANES_MAX : t->conf.lanes;
+    return t->lanes_free && far && t->far_lanes > t->conf.lanes ? t->far_lanes : t->conf.lanes;
 }
 
 /* Further lanes, at most `most`, for one of `peers` peers that are not connected yet. */
