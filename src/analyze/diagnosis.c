@@ -83,7 +83,8 @@ static void diagnose_rank(const struct tt_ends *e, uint32_t rank, uint32_t waite
                           struct tt_diagnosis *x)
 {
     tt_ends_rank(e, rank, x);
-    if (x->kind == TT_DIAGNOSIS_UNKNOWN && waiter != TT_DUMPS_NONE)
+    if (x->kind == TT_DIAGNOSIS_UNKNOWN && waiter != TT_DUMPS_NONE &&
+        e->w->young[rank] == TT_DUMPS_NONE)
         tt_ends_moving(e, waiter, x);
 }
 
@@ -160,13 +161,24 @@ static void add_diagnosis(struct tt_diagnoses *out, const struct tt_diagnosis *x
     out->n += out->n < TT_DIAGNOSIS_MAX;
 }
 
+static bool is_mismatch(const struct tt_waits *w, const struct groups *g, uint32_t c)
+{
+    const uint32_t first = tt_waits_node_of_instance(w, 0);
+
+    for (uint32_t i = g->first[c]; i < g->first[c + 1]; i++)
+        if (g->nodes[i] >= first && w->instances[g->nodes[i] - first].differs)
+            return true;
+    return false;
+}
+
 /* Returns whether a component can be the cause: an operation has waited in or for it, for long
- * enough. */
+ * enough. Different arguments are a cause at once. */
 static bool is_cause(const struct tt_waits *w, const struct groups *g, uint32_t c)
 {
     const uint32_t n = g->first[c + 1] - g->first[c];
 
-    return w->is_end[c] && w->waited_ns[c] >= (double)w->d->hung_ns &&
+    return w->is_end[c] &&
+           (w->waited_ns[c] >= (double)w->d->hung_ns || is_mismatch(w, g, c)) &&
            (n > 1 || !tt_waits_is_rank(w, g->nodes[g->first[c]]) || w->nwaiting[c] > 0);
 }
 

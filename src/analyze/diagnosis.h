@@ -60,6 +60,14 @@ const char *tt_diagnosis_kind_name(enum tt_diagnosis_kind kind);
 /* Writes the diagnosis in words, in one paragraph, to out[cap]. Returns out. */
 const char *tt_diagnosis_words(const struct tt_diagnosis *x, const struct tt_dumps *d, char *out,
                                size_t cap);
+/* Returns whether nothing was found in a job that may be working (hung_ns), but ranks have no
+ * complete dump: they may be the cause, or wait for it. */
+static inline bool tt_diagnoses_lack_dumps(const struct tt_diagnoses *found,
+                                           const struct tt_dumps *d)
+{
+    return found->n == 0 && d->hung_ns > 0 && d->ncomplete < d->nmembers;
+}
+
 /* Removes an incomplete UTF-8 sequence from the end of a text that was cut. */
 void tt_diagnosis_trim(char *text);
 /* Writes e.g. `allreduce 17 of "dp"` to out[cap]. Returns out. */

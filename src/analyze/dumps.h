@@ -145,6 +145,10 @@ struct tt_dumps {
                                            TT_DUMPS_KEPT_MAX before the first dump */
     int64_t hung_ns;                    /* waits of at least this time can have a cause; the caller
                                            may set it before tt_waits_init. 0: any wait */
+    bool has_folder;                    /* set by the caller: only the last component of each path
+                                           counts, in the open directory `folder`, and links are
+                                           rejected */
+    int folder;
     uint32_t ndumps, ncomplete, nrejected;
     uint64_t nskipped;                  /* lines of unknown kinds */
     uint64_t nrecords;                  /* operations in the dumps */

@@ -228,17 +228,31 @@ static void describe_last(const struct tt_ends *e, uint32_t rank, struct tt_diag
         tt_ends_evidence(x, "rank %u made no call", rank);
 }
 
-/* The rank has begun an operation shortly before its dump, so that it makes progress. */
-static void ends_at_young(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
+void tt_ends_young(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     const struct tt_dumps_op *op = &e->w->d->ops[e->w->young[rank]];
+    const int64_t since = tt_waits_since(op);
     char words[128], span[32];
 
     x->kind = TT_DIAGNOSIS_UNKNOWN;
     x->at = rank;
-    tt_ends_evidence(x, "rank %u has been in %s for only %s, so it may still make progress", rank,
+    tt_ends_evidence(x, "rank %u has %s %s for only %s, so it may still make progress", rank,
+                     since > op->called ? "waited in" : "been in",
                      tt_diagnosis_op_words(e->w->d, op, words, sizeof words),
-                     tt_ends_span(op->called, e->w->d->ranks[rank].now, span));
+                     tt_ends_span(since, e->w->d->ranks[rank].now, span));
+}
+
+void tt_ends_since(const struct tt_ends *e, uint32_t record, struct tt_diagnosis *x)
+{
+    const struct tt_dumps_op *op = tt_waits_op(e->w, record);
+    char words[128];
+
+    if (tt_ends_process(e, op->waits_rank, x))
+        return;
+    x->kind = TT_DIAGNOSIS_UNKNOWN;
+    x->at = op->waits_rank;
+    tt_ends_evidence(x, "rank %u was in %s, too, but its call has ended since", op->waits_rank,
+                     tt_diagnosis_op_words(e->w->d, op, words, sizeof words));
 }
 
 void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
@@ -266,7 +280,7 @@ void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x
         return;
     }
     if (e->w->young[rank] != TT_DUMPS_NONE) {
-        ends_at_young(e, rank, x);
+        tt_ends_young(e, rank, x);
         return;
     }
     tt_ends_culprit(x, rank);

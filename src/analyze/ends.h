@@ -33,6 +33,10 @@ bool tt_ends_process(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis
 /* Each sets *x for one kind of end.
  * A rank that has not called, and is in no operation: */
 void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x);
+/* A rank with a young operation makes progress: */
+void tt_ends_young(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x);
+/* A record that waits for a rank whose call has ended since (tt_waits_has_ended): */
+void tt_ends_since(const struct tt_ends *e, uint32_t record, struct tt_diagnosis *x);
 /* Records with different arguments: */
 void tt_ends_mismatch(const struct tt_ends *e, uint32_t instance, struct tt_diagnosis *x);
 /* members[n]: records of one operation that wait only for each other (records only): */

@@ -168,6 +168,11 @@ void tt_ends_cycle(const struct tt_ends *e, const uint32_t *members, uint32_t n,
     for (uint32_t i = 0; i < n; i++)
         if (tt_waits_is_rank(w, members[i]) && tt_ends_process(e, members[i], x))
             return;
+    for (uint32_t i = 0; i < n; i++)
+        if (tt_waits_is_rank(w, members[i]) && w->young[members[i]] != TT_DUMPS_NONE) {
+            tt_ends_young(e, members[i], x);
+            return;
+        }
     x->kind = TT_DIAGNOSIS_ORDER;
     list_cycle(w, find_repeat(w, members[0], n), x);
     if (x->ncycle == 0) {

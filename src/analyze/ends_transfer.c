@@ -192,16 +192,17 @@ static void find_pending_lanes(struct transfer *t)
 }
 
 /* A member waits for data that its peer has sent. */
-static void find_gap(struct transfer *t, const struct tt_dumps_op *op)
+static void find_gap(struct transfer *t, uint32_t waiting)
 {
     const struct tt_dumps *d = t->w->d;
+    const struct tt_dumps_op *op = tt_waits_op(t->w, waiting);
     const uint32_t p = op->waits_rank;
     const uint32_t record =
         p == TT_DUMPS_NONE ? TT_DUMPS_NONE : tt_waits_record_of(t->w, t->instance, p);
     const struct tt_dumps_peer *here, *there;
 
     if (p == TT_DUMPS_NONE || op->waits_for == TT_WAIT_COMPLETION ||
-        op->waits_for == TT_WAIT_CREDIT)
+        op->waits_for == TT_WAIT_CREDIT || tt_waits_has_ended(t->w, waiting))
         return;
     here = peer_of(d, op, p);
     if (record == TT_DUMPS_NONE) {
@@ -456,6 +457,25 @@ static void stands_still(struct transfer *t, struct tt_diagnosis *x)
                      busy->rank, tt_ends_span(x->since, observed_at(t->w->d, busy), span));
 }
 
+/* In a job that may be working, a member may make progress, or its wait may be over. Then sets
+ * UNKNOWN and returns true. */
+static bool may_progress(const struct tt_ends *e, const uint32_t *members, uint32_t n,
+                         struct tt_diagnosis *x)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t rank = tt_waits_op(e->w, members[k])->rank;
+
+        if (tt_waits_has_ended(e->w, members[k]))
+            tt_ends_since(e, members[k], x);
+        else if (e->w->young[rank] != TT_DUMPS_NONE)
+            tt_ends_young(e, rank, x);
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
 void tt_ends_transfer(const struct tt_ends *e, const uint32_t *members, uint32_t n,
                       struct tt_diagnosis *x)
 {
@@ -470,12 +490,14 @@ void tt_ends_transfer(const struct tt_ends *e, const uint32_t *members, uint32_t
     for (uint32_t k = 0; k < n; k++)
         if (tt_ends_process(e, tt_waits_op(e->w, members[k])->rank, x))
             return;
+    if (may_progress(e, members, n, x))
+        return;
     measure_calls(&t);
     measure_motion(&t);
     measure_usual(&t);
     find_pending_lanes(&t);
     for (uint32_t k = 0; k < o->n; k++)
-        find_gap(&t, tt_waits_op(e->w, e->w->by_instance[o->first + k]));
+        find_gap(&t, e->w->by_instance[o->first + k]);
     if (t.moves)
         moves_slowly(&t, x);
     else

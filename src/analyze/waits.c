@@ -9,7 +9,6 @@
 #include "analyze/p2p.h"
 #include "base/status.h"
 
-#define YOUNG_PARTS 5       /* young operations: in progress for less than this part of hung_ns */
 #define MEMBERS_VISITED_MAX (1ull << 28)    /* over all communicators: bounds the time */
 
 /* ---- the time of the first failure ---- */
@@ -66,20 +65,22 @@ bool tt_waits_is_after(const struct tt_waits *w, uint32_t rank, int64_t t)
            t > limit;
 }
 
-/* Returns how long an incomplete operation had been in progress at the dump of its rank; infinite:
- * it failed, or the time is not known. */
+/* Returns how long an incomplete operation had been in progress at the dump of its rank, or how
+ * long the application had waited for it; infinite: it failed, or the time is not known. */
 static double age_of(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
     const int64_t now = w->d->ranks[op->rank].now;
 
     return op->ended != TT_DUMPS_NEVER || op->called == TT_DUMPS_NEVER || now == TT_DUMPS_NEVER
                ? INFINITY
-               : (double)now - (double)op->called;
+               : (double)now - (double)tt_waits_since(op);
 }
 
+/* Different arguments prove a fault at any age. */
 static bool is_young(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
-    return w->d->hung_ns > 0 && op->is_open && age_of(w, op) < (double)w->d->hung_ns / YOUNG_PARTS;
+    return w->d->hung_ns > 0 && op->is_open && age_of(w, op) < (double)w->d->hung_ns &&
+           !(w->in_mismatch && w->in_mismatch[op - w->d->ops]);
 }
 
 static void find_young(struct tt_waits *w)
@@ -94,10 +95,11 @@ static void find_young(struct tt_waits *w)
     }
 }
 
-/* Returns whether an operation was incomplete at the time of the first failure. */
+/* Returns whether an operation was incomplete at the time of the first failure. Young operations
+ * count only while those with different arguments are searched. */
 static bool is_record(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
-    return !tt_waits_is_after(w, op->rank, op->called) && !is_young(w, op) &&
+    return !tt_waits_is_after(w, op->rank, op->called) && (w->has_young || !is_young(w, op)) &&
            (op->is_open || tt_waits_is_after(w, op->rank, op->ended));
 }
 
@@ -273,6 +275,13 @@ static void compare_arguments(struct tt_waits *w)
     }
 }
 
+/* Sets in_mismatch from the instances of all operations, young or not. */
+static void mark_mismatches(struct tt_waits *w)
+{
+    for (uint32_t i = 0; i < w->nrecords; i++)
+        w->in_mismatch[w->records[i].op] = w->instances[w->records[i].instance].differs;
+}
+
 /* ---- ranks without the call ---- */
 
 /* Calls after the first failure are ignored: another rank had failed before. */
@@ -324,6 +333,18 @@ bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_du
         return rank == op->rank ||
                tt_dumps_p2p_called(w->d, rank, op->comm, op->rank, op->tag, !op->is_send) > op->seq;
     return rank == op->rank || (op->class == TT_OP_SETUP && has_setup_call(w->d, rank, op));
+}
+
+bool tt_waits_has_ended(const struct tt_waits *w, uint32_t record)
+{
+    const struct tt_dumps_op *op = tt_waits_op(w, record);
+    const uint32_t p = op->waits_rank;
+
+    return w->d->hung_ns > 0 && !w->has_failure && op->class != TT_OP_ONE_SIDED &&
+           p != TT_DUMPS_NONE && p != op->rank && w->d->ranks[p].is_complete &&
+           w->young[p] == TT_DUMPS_NONE &&
+           tt_waits_record_of(w, w->records[record].instance, p) == TT_DUMPS_NONE &&
+           tt_waits_called(w, p, op);
 }
 
 uint8_t tt_waits_reason(const struct tt_waits *w, uint32_t record)
@@ -526,34 +547,73 @@ static void count_waiting(struct tt_waits *w)
 
 /* ---- life ---- */
 
-static bool allocate(struct tt_waits *w)
+static void free_instances(struct tt_waits *w)
+{
+    free(w->records);
+    free(w->rank_first);
+    free(w->nwaited);
+    free(w->by_instance);
+    free(w->instances);
+    w->records = NULL;
+    w->rank_first = w->nwaited = w->by_instance = NULL;
+    w->instances = NULL;
+    w->ninstances = 0;
+}
+
+/* Lists the records and instances. Returns false without memory. */
+static bool list_all(struct tt_waits *w)
 {
     const size_t nranks = w->d->nranks;
 
-    w->young = calloc(nranks + 1, sizeof *w->young);
-    if (!w->young)
-        return false;
-    find_young(w);
     list_records(w);
     w->records = calloc((size_t)w->nrecords + 1, sizeof *w->records);
     w->rank_first = calloc(nranks + 1, sizeof *w->rank_first);
     w->nwaited = calloc(nranks + 1, sizeof *w->nwaited);
     w->by_instance = calloc((size_t)w->nrecords + 1, sizeof *w->by_instance);
     w->instances = calloc((size_t)w->nrecords + 1, sizeof *w->instances);
+    if (!w->records || !w->rank_first || !w->nwaited || !w->by_instance || !w->instances)
+        return false;
+    list_records(w);
+    list_instances(w);
+    compare_arguments(w);
+    return true;
+}
+
+/* Finds the operations with different arguments, young ones too. */
+static bool find_mismatches(struct tt_waits *w)
+{
+    bool listed;
+
+    w->in_mismatch = calloc(w->d->nops + 1, sizeof *w->in_mismatch);
+    if (!w->in_mismatch)
+        return false;
+    w->has_young = true;
+    listed = list_all(w);
+    w->has_young = false;
+    if (listed)
+        mark_mismatches(w);
+    free_instances(w);
+    return listed;
+}
+
+static bool allocate(struct tt_waits *w)
+{
+    const size_t nranks = w->d->nranks;
+
+    w->young = calloc(nranks + 1, sizeof *w->young);
     w->ncalled = calloc(w->d->nlocals + 1, sizeof *w->ncalled);
     w->seen_in = calloc(nranks + 1, sizeof *w->seen_in);
-    return w->records && w->rank_first && w->nwaited && w->by_instance && w->instances &&
-           w->ncalled && w->seen_in;
+    return w->young && w->ncalled && w->seen_in;
 }
 
 static bool build(struct tt_waits *w)
 {
     find_failure(w);
-    if (!allocate(w))
+    if (!allocate(w) || (w->d->hung_ns > 0 && !find_mismatches(w)))
         return false;
-    list_records(w);
-    list_instances(w);
-    compare_arguments(w);
+    find_young(w);
+    if (!list_all(w))
+        return false;
     count_calls(w);
     find_seen(w);
     if (!find_missing(w))
@@ -583,11 +643,8 @@ tutti_status tt_waits_init(struct tt_waits *w, const struct tt_dumps *d)
 
 void tt_waits_fini(struct tt_waits *w)
 {
-    free(w->records);
-    free(w->rank_first);
-    free(w->nwaited);
-    free(w->by_instance);
-    free(w->instances);
+    free(w->in_mismatch);
+    free_instances(w);
     free(w->missing);
     free(w->ncalled);
     free(w->seen_in);

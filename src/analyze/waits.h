@@ -11,8 +11,9 @@
  * its two assumptions: "Collective Communication for 100k+ GPUs", section 7.4.
  *
  * Dumps of a job that may be working (tt_dumps.hung_ns) do not satisfy the first assumption. There,
- * a rank in an operation that began shortly before its dump makes progress: it has no record of it,
- * so that chains of waits end at the rank. */
+ * a rank in an operation in progress for less than hung_ns at its dump makes progress, since
+ * wait times are transitive: it has no record of it, so that chains of waits end at the rank.
+ * Operations with different arguments are an exception. */
 #ifndef TT_ANALYZE_WAITS_H
 #define TT_ANALYZE_WAITS_H
 
@@ -55,8 +56,11 @@ struct tt_waits {
     uint32_t *nwaiting;                 /* [ncomponents] of an end: ranks whose chain ends there */
     double *waited_ns;                  /* [ncomponents] of an end: the longest of these waits;
                                            infinite: an operation failed */
-    uint32_t *young;                    /* [nranks] an operation in progress that began shortly
-                                           before the dump, or NONE */
+    uint32_t *young;                    /* [nranks] an operation that had been in progress for less
+                                           than hung_ns at the dump, or NONE */
+    bool *in_mismatch;                  /* [nops] of an instance whose arguments differ; NULL: not
+                                           used (hung_ns is 0) */
+    bool has_young;                     /* young operations are records, too; used while building */
     bool *is_end;                       /* [ncomponents] */
     uint32_t nrecords, ninstances, nnodes, ncomponents;
     size_t nmissing, cap_missing;
@@ -92,10 +96,21 @@ bool tt_waits_is_after(const struct tt_waits *w, uint32_t rank, int64_t t);
 /* Returns edge k of a node, or NONE after the last one. */
 uint32_t tt_waits_edge(const struct tt_waits *w, uint32_t node, uint32_t k);
 const struct tt_dumps_op *tt_waits_op(const struct tt_waits *w, uint32_t record);
+
+/* Returns the time since which an operation, or the wait of the application for it, is in progress;
+ * or NEVER. */
+static inline int64_t tt_waits_since(const struct tt_dumps_op *op)
+{
+    return op->waited > op->called ? op->waited : op->called;
+}
+
 /* Returns the record of a rank in an instance, or NONE. */
 uint32_t tt_waits_record_of(const struct tt_waits *w, uint32_t instance, uint32_t rank);
 /* Returns whether a rank with a dump made the call of `op` until `at`. */
 bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *op);
+/* Returns whether the rank that a record waits for has left the operation since, as far as dumps
+ * that were written at different times show. */
+bool tt_waits_has_ended(const struct tt_waits *w, uint32_t record);
 /* Returns what a record waits for (enum tt_op_wait). START: as far as the dumps show, the peer has
  * not called the operation. DATA: it has, although the record's own dump says START. */
 uint8_t tt_waits_reason(const struct tt_waits *w, uint32_t record);

@@ -30,7 +30,8 @@ static void sample_lane(void *arg, const struct tt_wire_lane *l)
     s->kind->idle += s->kind->has_rates && l->is_up && !l->posted && l->last_post_ns < s->since_ns;
     s->kind->outstanding += l->outstanding;
     s->kind->outstanding_bytes += l->outstanding_bytes;
-    s->kind->depth = l->depth > s->kind->depth ? l->depth : s->kind->depth;
+    if (s->kind->has_rates && l->depth > s->kind->depth)
+        s->kind->depth = l->depth;
     s->posts += l->posts;
     s->posted_bytes += l->posted_bytes;
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 
 #define FIRST_SPACING_NS TT_SECOND
+#define STEP_BACK_NS TT_MS      /* shorter steps back of the counter are ignored */
 #define READINGS 5          /* of the clock for one point: the fastest one counts */
 
 bool tt_tick_is_counter;
@@ -35,6 +36,17 @@ static void points_thin_out(struct tt_tick_table *t)
     t->spacing_ns *= 2;
 }
 
+/* Returns whether the counter was set back by so few ticks that it is soon where it was. With one
+ * point its rate is not known: then a tick counts as a nanosecond. */
+static bool is_short_step(const struct tt_tick_table *t, uint64_t back)
+{
+    const struct tt_tick_point *first = &t->point[0], *last = &t->point[t->n - 1];
+    const double rate =
+        t->n > 1 ? (double)(last->tick - first->tick) / (double)(last->ns - first->ns) : 1;
+
+    return (double)back < rate * (double)STEP_BACK_NS;
+}
+
 void tt_tick_table_add(struct tt_tick_table *t, const struct tt_tick_point *p, bool extra,
                        uint64_t *jumped_back)
 {
@@ -44,8 +56,11 @@ void tt_tick_table_add(struct tt_tick_table *t, const struct tt_tick_point *p, b
     if (t->n > 0 && p->ns <= last->ns)
         return;
     if (t->n > 0 && p->tick <= last->tick) {
+        if (is_short_step(t, last->tick - p->tick))
+            return;
         *jumped_back = last->tick - p->tick;
         t->n = 0;
+        t->spacing_ns = FIRST_SPACING_NS;
     }
     if (t->n > 1 && t->last_is_extra)
         t->n--;
@@ -151,7 +166,7 @@ static void add_point(bool extra)
     uint64_t jumped_back;
 
     tt_tick_table_add(&ticks.table, &p, extra, &jumped_back);
-    if (!extra)
+    if (!extra || jumped_back)
         atomic_store_explicit(&ticks.due_ns, p.ns + ticks.table.spacing_ns, memory_order_relaxed);
     if (jumped_back)
         tt_log(TT_LOG_WARN,

@@ -1,5 +1,6 @@
 /* Reading of trace dumps: broken, incomplete, foreign and hostile files are reported with their
  * line, and do not affect what other dumps contain. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -298,6 +299,148 @@ static void elastic_dumps_have_members_with_gaps(void **state)
     tt_dumps_fini(&d);
 }
 
+/* ---- dumps of a job that may be working ---- */
+
+#define LIVE(SEQ, TYPE, TIMES, REST) \
+    "{\"op\":" #SEQ ",\"comm\":\"1f\",\"seq\":" #SEQ ",\"kind\":\"allreduce\",\"count\":4," \
+    "\"type\":\"" TYPE "\",\"redop\":\"sum\",\"root\":null," TIMES \
+    ",\"started\":null,\"ended\":null,\"status\":\"PENDING\"" REST "}\n"
+#define SINCE_1000 "\"called\":1000"
+#define FOR_3 ",\"step\":0,\"steps\":6,\"waits\":{\"rank\":3,\"for\":\"data\"}"
+#define WAITING COMM OP(0, 0, DONE) LIVE(1, "f32", SINCE_1000, FOR_3) "{\"end\":4}\n"
+
+struct live {
+    struct tt_dumps d;
+    struct tt_waits w;
+    struct tt_diagnoses found;
+};
+
+static void live_fini(struct live *l)
+{
+    tt_waits_fini(&l->w);
+    tt_dumps_fini(&l->d);
+}
+
+/* Ranks 0 to 2 have waited for rank 3 for 4000 ns. `last`: the dump of rank 3, or NULL. */
+static void live_init(struct live *l, int64_t hung_ns, const char *last)
+{
+    assert_int_equal(tt_dumps_init(&l->d), TUTTI_OK);
+    l->d.hung_ns = hung_ns;
+    assert_int_equal(give(&l->d, "0", HEAD(0) WAITING), TUTTI_OK);
+    assert_int_equal(give(&l->d, "1", HEAD(1) WAITING), TUTTI_OK);
+    assert_int_equal(give(&l->d, "2", HEAD(2) WAITING), TUTTI_OK);
+    if (last)
+        assert_int_equal(give(&l->d, "3", last), TUTTI_OK);
+    assert_int_equal(l->d.nproblems, 0);
+    assert_int_equal(tt_dumps_index(&l->d), TUTTI_OK);
+    assert_int_equal(tt_waits_init(&l->w, &l->d), TUTTI_OK);
+    assert_int_equal(tt_diagnose(&l->found, &l->w), TUTTI_OK);
+}
+
+/* Checks that the only result is that the evidence ends at rank 3. */
+static void ends_at_rank_3(int64_t hung_ns, const char *last, const char *evidence)
+{
+    struct live l;
+
+    live_init(&l, hung_ns, last);
+    assert_int_equal(l.found.nall, 1);
+    assert_int_equal(l.found.list[0].kind, TT_DIAGNOSIS_UNKNOWN);
+    assert_true(l.found.list[0].at == 3 && l.found.list[0].nculprits == 0);
+    assert_non_null(strstr(l.found.list[0].evidence[0], evidence));
+    live_fini(&l);
+}
+
+static void is_found(int64_t hung_ns, const char *last, enum tt_diagnosis_kind kind)
+{
+    struct live l;
+
+    live_init(&l, hung_ns, last);
+    assert_true(l.found.n > 0);
+    assert_int_equal(l.found.list[0].kind, kind);
+    assert_true(l.found.list[0].nculprits == 1 && l.found.list[0].culprits[0] == 3);
+    live_fini(&l);
+}
+
+/* The age of a wait counts from its call, or from when the application waits for it. */
+static void young_operations_are_progress(void **state)
+{
+    const char *other = HEAD(3) COMM OP(0, 0, DONE)
+        LIVE(1, "f32", "\"called\":2500", ",\"step\":0,\"steps\":6") "{\"end\":4}\n";
+    const char *late = HEAD(3) COMM OP(0, 0, DONE)
+        LIVE(1, "f32", SINCE_1000, ",\"waited\":2500,\"step\":0,\"steps\":6") "{\"end\":4}\n";
+
+    (void)state;
+    ends_at_rank_3(3000, other, "rank 3 has been in allreduce 1 of \"dp\" for only ");
+    ends_at_rank_3(3000, late, "rank 3 has waited in allreduce 1 of \"dp\" for only ");
+    is_found(2000, late, TT_DIAGNOSIS_STOPPED);
+}
+
+/* Rank 3 wrote its dump later than the others. */
+static void calls_that_have_ended_since_are_no_gap(void **state)
+{
+    const char *last = HEAD(3) COMM OP(0, 0, DONE) OP(1, 1, DONE) "{\"end\":4}\n";
+
+    (void)state;
+    ends_at_rank_3(3000, last, "its call has ended since");
+    is_found(0, last, TT_DIAGNOSIS_LINK);
+}
+
+static void different_arguments_count_at_any_age(void **state)
+{
+    const char *last =
+        HEAD(3) COMM OP(0, 0, DONE) LIVE(1, "f64", "\"called\":4900", "") "{\"end\":4}\n";
+
+    (void)state;
+    is_found(0, last, TT_DIAGNOSIS_MISMATCH);
+    is_found(3000, last, TT_DIAGNOSIS_MISMATCH);
+    is_found(1000000, last, TT_DIAGNOSIS_MISMATCH);
+}
+
+static void missing_dumps_leave_the_cause_open(void **state)
+{
+    struct live l;
+
+    (void)state;
+    live_init(&l, 1000000, NULL);
+    assert_int_equal(l.found.n, 0);
+    assert_true(tt_diagnoses_lack_dumps(&l.found, &l.d));
+    live_fini(&l);
+    live_init(&l, 1000000, HEAD(3) COMM OP(0, 0, DONE) "{\"end\":3}\n");
+    assert_int_equal(l.found.n, 0);
+    assert_false(tt_diagnoses_lack_dumps(&l.found, &l.d));
+    live_fini(&l);
+}
+
+/* In an open directory, only names count, and links are rejected. */
+static void links_in_an_open_directory_are_rejected(void **state)
+{
+    char folder[] = "/tmp/test_dumps.XXXXXX", path[64], link[64];
+    struct tt_dumps d;
+    FILE *f;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a", folder);
+    snprintf(link, sizeof link, "%s/b", folder);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(HEAD(3) "{\"end\":2}\n", f);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+    d.has_folder = true;
+    d.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(d.folder >= 0);
+    assert_int_equal(tt_dumps_read(&d, link), TUTTI_ERR_SYSTEM);
+    assert_int_equal(tt_dumps_read(&d, "/elsewhere/a"), TUTTI_OK);
+    assert_true(d.nrejected == 1 && d.ncomplete == 1);
+    close(d.folder);
+    tt_dumps_fini(&d);
+    unlink(link);
+    unlink(path);
+    rmdir(folder);
+}
+
 static void members_are_ranges(void **state)
 {
     static const char *const wrong[] = { "x",     "1-", "3-1",   "1,",  ",1",
@@ -326,6 +469,11 @@ int main(void)
         cmocka_unit_test(setup_calls_do_not_match_collectives),
         cmocka_unit_test(times_of_clocks_that_jumped_are_not_compared),
         cmocka_unit_test(elastic_dumps_have_members_with_gaps),
+        cmocka_unit_test(young_operations_are_progress),
+        cmocka_unit_test(calls_that_have_ended_since_are_no_gap),
+        cmocka_unit_test(different_arguments_count_at_any_age),
+        cmocka_unit_test(missing_dumps_leave_the_cause_open),
+        cmocka_unit_test(links_in_an_open_directory_are_rejected),
         cmocka_unit_test(members_are_ranges),
     };
 

@@ -13,6 +13,7 @@
 
 #define STATUS_CAUSE 3      /* a cause was found */
 #define STATUS_UNKNOWN 4    /* operations are incomplete, but the dumps do not show the cause */
+#define STATUS_SIGNAL 128   /* plus the number of a signal */
 #define LIVE_TIMEOUT_S 5
 #define LIVE_WAIT_S 5.0     /* of a job that may be working */
 
@@ -91,7 +92,8 @@ static const struct command_line command = {
            "tutti-trace.JOB.RANK.jsonl. The dumps of some ranks may be missing. Ranks are named "
            "only if the dumps prove their fault. With --live, the job is queried instead.\n\n"
            "Exit status: 0 if no operation is incomplete, 3 if a cause was found, 4 if the dumps "
-           "do not show the cause, 1 on failure, 2 on a usage error.\n\n"
+           "do not show the cause, 1 on failure, 2 on a usage error; with --live, 128 plus the "
+           "number of a signal that ended the query.\n\n"
            "Examples:\n"
            "  tutti analyze /var/tmp/traces\n"
            "  tutti analyze --svg hang.svg tutti-trace.9f3c.*.jsonl\n"
@@ -104,10 +106,12 @@ static void no_memory(void)
     fprintf(stderr, "tutti analyze: out of memory\n");
 }
 
-static int exit_status(const struct tt_diagnoses *found)
+static int exit_status(const struct analysis *a)
 {
+    const struct tt_diagnoses *found = &a->found;
+
     if (found->n == 0)
-        return 0;
+        return tt_diagnoses_lack_dumps(found, &a->dumps) ? STATUS_UNKNOWN : 0;
     return found->list[0].kind == TT_DIAGNOSIS_UNKNOWN ? STATUS_UNKNOWN : STATUS_CAUSE;
 }
 
@@ -129,7 +133,7 @@ static int analyze(struct analysis *a, const struct options *o)
     else if (!analyze_choose_rows(a, o->rows))
         no_memory();
     else if (!o->svg || analyze_write_svg(a, o->svg))
-        status = exit_status(&a->found);
+        status = exit_status(a);
     if (status != EXIT_FAILURE && o->json)
         analyze_print_json(a);
     else if (status != EXIT_FAILURE)
@@ -139,23 +143,29 @@ static int analyze(struct analysis *a, const struct options *o)
     return status;
 }
 
-/* Finds the dumps, or lets the job write them. Returns false after reporting an error. */
-static bool find_dumps(struct options *o, struct dump_files *f, const char *who)
+/* Finds the dumps, or lets the job write them, and reads them. Returns false after reporting an
+ * error. */
+static bool get_dumps(struct options *o, struct tt_dumps *d, struct dump_files *f, const char *who)
 {
     char *dir = o->live.path;
 
     if (!o->is_live)
-        return dump_files_find(f, &o->paths, who);
-    return analyze_live_collect(&o->live, who) &&
-           dump_files_find(f, &(struct dump_paths){ .list = &dir, .n = 1 }, who);
+        return dump_files_find(f, &o->paths, who) && dump_files_read(d, f, o->paths.quiet, who);
+    if (!analyze_live_collect(&o->live, who))
+        return false;
+    d->has_folder = true;
+    d->folder = o->live.folder;
+    return dump_files_find(f, &(struct dump_paths){ .list = &dir, .n = 1 }, who) &&
+           dump_files_read(d, f, o->paths.quiet, who);
 }
 
 int tool_analyze_main(int argc, char **argv)
 {
-    struct options o = { .rows = 24, .timeout_s = LIVE_TIMEOUT_S };
+    struct options o = { .rows = 24, .timeout_s = LIVE_TIMEOUT_S, .live.folder = -1 };
     struct analysis *a = calloc(1, sizeof *a);
     struct dump_files f = { NULL, 0, 0 };
-    int status = EXIT_FAILURE;
+    int status = EXIT_FAILURE, stopped;
+    bool good;
 
     command_line_read(&command, &o, argc, argv);
     if (!a || tt_dumps_init(&a->dumps)) {
@@ -164,10 +174,13 @@ int tool_analyze_main(int argc, char **argv)
         return status;
     }
     a->dumps.hung_ns = (int64_t)(1e9 * o.min_wait_s);
-    if (find_dumps(&o, &f, argv[0]) && dump_files_read(&a->dumps, &f, o.paths.quiet, argv[0]))
+    good = get_dumps(&o, &a->dumps, &f, argv[0]);
+    stopped = o.is_live ? analyze_live_fini(&o.live, argv[0]) : 0;
+    if (stopped)
+        status = STATUS_SIGNAL + stopped;
+    else if (good)
         status = analyze(a, &o);
     dump_files_fini(&f);
-    analyze_live_fini(&o.live);
     tt_dumps_fini(&a->dumps);
     free(a);
     return status;

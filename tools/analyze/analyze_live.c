@@ -2,9 +2,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +21,69 @@
 #define POLL_MS 20
 #define REMOVALS_MAX 100
 
+/* ---- signals ---- */
+
+/* They end the query, so that the directory is removed. */
+static const int signals[] = { SIGHUP, SIGINT, SIGTERM, SIGPIPE };
+
+#define SIGNALS (sizeof signals / sizeof *signals)
+
+static struct sigaction actions_before[SIGNALS];
+static bool has_handlers;
+static atomic_int stopped_by;       /* the first signal, or 0 */
+static atomic_bool stops;
+
+static void on_signal(int number)
+{
+    int none = 0;
+
+    atomic_compare_exchange_strong(&stopped_by, &none, number);
+    atomic_store(&stops, true);
+}
+
+/* Signals that are ignored (nohup) remain so. */
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < SIGNALS; i++) {
+        sigaction(signals[i], NULL, &actions_before[i]);
+        if (actions_before[i].sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+    has_handlers = true;
+}
+
+static void release_signals(void)
+{
+    for (size_t i = 0; has_handlers && i < SIGNALS; i++)
+        sigaction(signals[i], &actions_before[i], NULL);
+    has_handlers = false;
+}
+
 /* ---- the directory ---- */
 
+/* Opens the directory that was just created; another one may have taken its place. */
+static bool open_new(struct analyze_live *l)
+{
+    struct stat info;
+
+    l->folder = open(l->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (l->folder < 0 || fstat(l->folder, &info) != 0)
+        return false;
+    if (info.st_uid == geteuid() && (info.st_mode & 07777) == 0700)
+        return true;
+    errno = EPERM;
+    return false;
+}
+
 /* The processes of another user cannot write into the directory of root. */
-static bool give_to_user(const char *path, const struct status_where *w)
+static bool give_to_user(int folder, const struct status_where *w)
 {
     struct stat base;
 
-    return geteuid() != 0 || (stat(w->base, &base) == 0 && chown(path, base.st_uid, -1) == 0);
+    return geteuid() != 0 || (stat(w->base, &base) == 0 && fchown(folder, base.st_uid, -1) == 0);
 }
 
 static bool make_directory(struct analyze_live *l, const struct status_where *w, const char *who)
@@ -38,8 +96,9 @@ static bool make_directory(struct analyze_live *l, const struct status_where *w,
         fprintf(stderr, "%s: TMPDIR is too long: %d bytes\n", who, n);
         return false;
     }
+    catch_signals();
     l->is_temporary = mkdtemp(l->path);
-    if (l->is_temporary && give_to_user(l->path, w))
+    if (l->is_temporary && open_new(l) && give_to_user(l->folder, w))
         return true;
     fprintf(stderr, "%s: cannot create the directory %s: %s\n", who, l->path, strerror(errno));
     return false;
@@ -64,7 +123,10 @@ static bool use_directory(struct analyze_live *l, const char *who)
         return false;
     }
     memcpy(l->path, path, strlen(path) + 1);
-    return true;
+    l->folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (l->folder < 0)
+        fprintf(stderr, "%s: cannot access %s: %s\n", who, path, strerror(errno));
+    return l->folder >= 0;
 }
 
 /* ---- the dumps ---- */
@@ -86,7 +148,8 @@ static uint32_t command_dumps(const struct analyze_live *l, const struct status_
         status_disconnect(&link);
     }
     if (!good) {
-        fprintf(stderr, "%s: %s\n", who, why);
+        if (!atomic_load(&stops))
+            fprintf(stderr, "%s: %s\n", who, why);
         return 0;
     }
     n = a.report.ndumps;
@@ -105,7 +168,7 @@ static bool await_dumps(const struct analyze_live *l, uint32_t n, const char *wh
     uint64_t due_ns = tt_now_ns() + l->timeout_ms * TT_MS;
     uint32_t there = 0;
 
-    while (there < n && tt_now_ns() < due_ns) {
+    while (there < n && tt_now_ns() < due_ns && !atomic_load(&stops)) {
         const uint32_t now_there = dump_files_count(l->path);
 
         if (now_there > there)
@@ -114,6 +177,8 @@ static bool await_dumps(const struct analyze_live *l, uint32_t n, const char *wh
         if (there < n)
             poll(NULL, 0, POLL_MS);
     }
+    if (atomic_load(&stops))
+        return false;
     if (there < n)
         fprintf(stderr,
                 "%s: %u of %u trace dumps did not arrive in %s within %.1f s (its disk does not "
@@ -129,34 +194,83 @@ bool analyze_live_collect(struct analyze_live *l, const char *who)
 
     if (!status_find(l->what, &w, who))
         return false;
+    w.stop = &stops;
     if (!(l->dir ? use_directory(l, who) : make_directory(l, &w, who)))
         return false;
     n = command_dumps(l, &w, who);
     return n > 0 && await_dumps(l, n, who);
 }
 
-static void remove_files(const char *path)
+/* Opens a directory below `at` for reading; NULL: it cannot, or is a link. */
+static DIR *open_folder(int at, const char *name)
 {
-    DIR *folder = opendir(path);
+    const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (fd >= 0 && !folder)
+        close(fd);
+    return folder;
+}
+
+static bool is_entry(const struct dirent *entry)
+{
+    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+/* Removes a subdirectory with files only. */
+static void remove_subfolder(int at, const char *name)
+{
+    DIR *folder = open_folder(at, name);
     struct dirent *entry;
 
-    if (!folder)
-        return;
-    while ((entry = readdir(folder)))
-        if (entry->d_name[0] != '.')
+    while (folder && (entry = readdir(folder)))
+        if (is_entry(entry))
             unlinkat(dirfd(folder), entry->d_name, 0);
-    closedir(folder);
+    if (folder)
+        closedir(folder);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* Removes the files, and the subdirectories in which dumps are written (*.tmp). */
+static void remove_files(int at)
+{
+    DIR *folder = open_folder(at, ".");
+    struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        const size_t n = strlen(entry->d_name);
+
+        if (is_entry(entry) && unlinkat(at, entry->d_name, 0) != 0 && n > 4 &&
+            strcmp(entry->d_name + n - 4, ".tmp") == 0)
+            remove_subfolder(at, entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
 }
 
 /* A process whose answer was late may write its dump now; without the directory it cannot. */
-void analyze_live_fini(struct analyze_live *l)
+static void remove_directory(const struct analyze_live *l, const char *who)
 {
-    if (!l->is_temporary)
-        return;
-    for (int i = 0; i < REMOVALS_MAX; i++) {
-        remove_files(l->path);
-        if (rmdir(l->path) == 0 || errno != ENOTEMPTY)
-            return;
-        poll(NULL, 0, POLL_MS);
+    int err = ENOTEMPTY;
+
+    for (int i = 0; i < REMOVALS_MAX && err == ENOTEMPTY; i++) {
+        if (i > 0)
+            poll(NULL, 0, POLL_MS);
+        if (l->folder >= 0)
+            remove_files(l->folder);
+        err = rmdir(l->path) == 0 ? 0 : errno == EEXIST ? ENOTEMPTY : errno;
     }
+    if (err)
+        fprintf(stderr, "%s: cannot remove the directory %s: %s\n", who, l->path, strerror(err));
+}
+
+int analyze_live_fini(struct analyze_live *l, const char *who)
+{
+    if (l->is_temporary)
+        remove_directory(l, who);
+    if (l->folder >= 0)
+        close(l->folder);
+    l->folder = -1;
+    release_signals();
+    return atomic_load(&stopped_by);
 }

@@ -30,10 +30,26 @@ static void print_wrapped(const char *text, int column, int indent)
     putchar('\n');
 }
 
+static void print_lack(const struct tt_dumps *d)
+{
+    const uint32_t n = d->nmembers - d->ncomplete;
+    char text[256];
+
+    snprintf(text, sizeof text,
+             "The dumps show no rank that has waited for %.1f s or longer, but those of %u rank%s "
+             "are missing or incomplete.",
+             1e-9 * (double)d->hung_ns, n, n == 1 ? "" : "s");
+    print_wrapped(text, 0, 0);
+}
+
 static void print_words(const struct analysis *a)
 {
     char words[4096];
 
+    if (tt_diagnoses_lack_dumps(&a->found, &a->dumps)) {
+        print_lack(&a->dumps);
+        return;
+    }
     if (a->found.n == 0 && a->dumps.hung_ns > 0) {
         printf("No rank has waited for %.1f s or longer, and no rank is lost.\n",
                1e-9 * (double)a->dumps.hung_ns);
