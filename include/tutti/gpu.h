@@ -218,7 +218,8 @@ TUTTI_API tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_c
  * and its array recvbuffs are in host memory; they are read during the call. The lists and sendbuff
  * are read when the stream has reached the operation. `start` and `over` must be NULL. The sum of
  * index_block_lens is at most nranks * nsplits. Uses pinned memory of (nranks + 1) * max_total
- * elements. An invalid list ends the tutti_gpu of all ranks with the same status. */
+ * elements and the lists, rounded up to a power of two. An invalid list ends the tutti_gpu of all
+ * ranks with the same status. */
 TUTTI_API tutti_status tutti_gpu_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type,
                                                    tutti_gpu *gpu, void *stream);
 /* Enqueue one operation on `stream`, as in tutti/tutti.h. */
@@ -255,8 +256,8 @@ TUTTI_API tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti
                                             uint32_t signal, tutti_gpu *gpu, void *stream);
 /* Gets dst[count] from the window of rank `peer`, at `offset` bytes. The stream continues when the
  * data is in dst. Reads the data of all earlier puts and atomics of this rank to `peer`. The peer
- * need not make a call, but must not have called tutti_gpu_destroy: otherwise the tutti_gpu of this
- * rank ends with ABORTED or PEER_LOST. The same holds for tutti_gpu_atomic with `old`. */
+ * need not make a call, but must not have called tutti_gpu_destroy: otherwise it refuses the get,
+ * and this rank's tutti_gpu ends with PEER_LOST. The same holds for tutti_gpu_atomic with `old`. */
 TUTTI_API tutti_status tutti_gpu_get(void *dst, size_t count, tutti_dtype type, int peer,
                                      tutti_gpu_window *window, size_t offset, tutti_gpu *gpu,
                                      void *stream);

@@ -16,20 +16,24 @@ static char *buffer_of(const struct tt_gpu_rma *r, uint32_t rank, const struct t
     return r->answers[rank]->data + (size_t)(p->reply - 1) * r->layout.piece_bytes;
 }
 
-/* Waits until the buffer of a reply can be written; allocates the buffers of `rank` at first. */
-static tutti_status prepare_buffer(struct tt_gpu_rma *r, uint32_t rank,
+/* Allocates the buffers of `rank` at first. */
+tutti_status tt_gpu_answer_prepare(struct tt_gpu_rma *r, uint32_t rank,
                                    const struct tt_gpu_piece *p)
 {
     struct tt_gpu_answers *a = r->answers[rank];
+    tutti_status st;
 
+    if (p->kind == TT_GPU_PIECE_PUT || !p->reply || p->reply > TT_GPU_REPLIES)
+        return TUTTI_OK;
     if (!a) {
         a = calloc(1, sizeof *a + TT_GPU_REPLIES * r->layout.piece_bytes);
         if (!a)
             return tt_fail(TUTTI_ERR_NOMEM, "gpu: no memory for replies to rank %u", rank);
         r->answers[rank] = a;
     }
-    return tutti_window_wait_counter(r->window, &a->completed[p->reply - 1], a->sent[p->reply - 1],
-                                     0);
+    st = tutti_window_wait_counter(r->window, &a->completed[p->reply - 1], a->sent[p->reply - 1],
+                                   0);
+    return tutti_comm_status(r->comm) ? TUTTI_OK : st;      /* the worker notices its end */
 }
 
 static uint64_t apply(const struct tt_gpu_piece *p, uint64_t old)
@@ -81,12 +85,9 @@ static tt_cuda_result update(const struct tt_gpu_rma *r, const struct tt_gpu_pie
 tutti_status tt_gpu_answer_run(struct tt_gpu_rma *r, uint32_t rank, const struct tt_gpu_piece *p,
                                tt_cuda_address mem)
 {
-    const tutti_status st = p->reply ? prepare_buffer(r, rank, p) : TUTTI_OK;
     tt_cuda_result error;
     uint64_t old;
 
-    if (st)
-        return st;
     if (p->kind == TT_GPU_PIECE_GET) {
         error = copy(r, tt_cuda_address_of(buffer_of(r, rank, p)), mem, p->length);
     } else {

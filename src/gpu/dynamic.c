@@ -17,6 +17,15 @@
 
 /* ---- arguments ---- */
 
+/* An algorithm that only one rank refuses later would leave the others waiting. */
+static tutti_status check_algo(const char *algo)
+{
+    if (!algo || strcmp(algo, "heads_direct") == 0 || strcmp(algo, "heads_gathered") == 0)
+        return TUTTI_OK;
+    return tt_fail(TUTTI_ERR_INVALID,
+                   CALL ": unknown algorithm \"%.80s\" (use heads_direct or heads_gathered)", algo);
+}
+
 static tutti_status check_values(const tutti_dynamic *what, size_t elem, size_t nranks)
 {
     const char *missing = !what->split_lengths      ? "split_lengths"
@@ -78,14 +87,21 @@ static tutti_status check_apart(const tutti_dynamic *what, size_t nranks, size_t
     return st;
 }
 
+/* Checks the memory. The sizes of indices and sendbuff are in the lists, so only their begins are
+ * checked. NULL is left to tutti_alltoallv_dynamic: it may be valid. */
 static tutti_status check_memory(const tutti_gpu_op *op, const tutti_dynamic *what, size_t nranks)
 {
-    const size_t word = sizeof(size_t), bytes = what->max_total * tutti_dtype_bytes(op->type);
+    const size_t word = sizeof(size_t), elem = tutti_dtype_bytes(op->type);
+    const size_t bytes = what->max_total * elem;
     tutti_status st =
         tt_gpu_check_buffer(op, "split_lengths", what->split_lengths, what->nsplits * word);
 
     if (!st)
         st = tt_gpu_check_buffer(op, "index_block_lens", what->index_block_lens, nranks * word);
+    if (!st && what->indices)
+        st = tt_gpu_check_buffer(op, "indices", what->indices, word);
+    if (!st && what->sendbuff)
+        st = tt_gpu_check_buffer(op, "sendbuff", what->sendbuff, bytes ? elem : 0);
     if (!st && what->nindices)
         st = tt_gpu_check_buffer(op, "nindices", what->nindices, word);
     if (!st && what->recv_all_split_lengths)
@@ -108,6 +124,8 @@ tutti_status tt_gpu_dynamic_take(struct tt_gpu_item *item, const tutti_gpu_op *o
         return tt_fail(TUTTI_ERR_INVALID, CALL ": what is NULL");
     st = tt_options_take(&mine, sizeof mine, sizeof mine, op->dynamic, CALL, "what",
                          "tutti_dynamic");
+    if (!st)
+        st = check_algo(op->algo);
     if (!st && !mine.max_total && mine.nsplits <= SPLITS_MAX && mine.max_length <= LENGTH_MAX)
         mine.max_total = mine.nsplits * mine.max_length;
     if (!st)
@@ -130,7 +148,7 @@ tutti_status tt_gpu_dynamic_take(struct tt_gpu_item *item, const tutti_gpu_op *o
 
 struct exchange {
     tutti_gpu *gpu;
-    const tutti_gpu_op *op;
+    const struct tt_gpu_item *item;
     const tutti_dynamic *on_device;
     size_t nranks, nsplits, elem, set_bytes;    /* set: a bit per piece */
     /* pinned memory */
@@ -142,36 +160,38 @@ struct exchange {
     uint64_t began_ns;
 };
 
-static char *take(char **at, size_t bytes)
+/* Returns the memory at the offset *at, and advances it. mem may be NULL. */
+static void *take(char *mem, size_t *at, size_t bytes)
 {
-    char *mem = *at;
+    char *taken = mem ? mem + *at : NULL;
 
     *at += (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return mem;
+    return taken;
 }
 
-/* Divides the memory from `at` on; returns its end. */
-static char *place(struct exchange *x, char *at)
+/* Divides mem, and returns the number of bytes that are used. mem may be NULL: only the number. */
+static size_t place(struct exchange *x, char *mem)
 {
+    size_t at = 0;
     const size_t word = sizeof(size_t), pieces = x->nranks * x->nsplits;
     const size_t bytes = x->on_device->max_total * x->elem;
 
-    x->lengths = (size_t *)(void *)take(&at, x->nsplits * word);
-    x->block_lens = (size_t *)(void *)take(&at, x->nranks * word);
-    x->nindices = (size_t *)(void *)take(&at, word);
-    x->indices = (size_t *)(void *)take(&at, pieces * word);
-    x->all_lengths = (size_t *)(void *)take(&at, pieces * word);
-    x->listed = (uint8_t *)take(&at, x->nranks * x->set_bytes);
-    x->coming = (uint8_t *)take(&at, x->nranks * x->set_bytes);
-    x->recv = (char **)(void *)take(&at, x->nranks * sizeof(char *));
-    x->send = take(&at, bytes);
+    x->lengths = take(mem, &at, x->nsplits * word);
+    x->block_lens = take(mem, &at, x->nranks * word);
+    x->nindices = take(mem, &at, word);
+    x->indices = take(mem, &at, pieces * word);
+    x->all_lengths = take(mem, &at, pieces * word);
+    x->listed = take(mem, &at, x->nranks * x->set_bytes);
+    x->coming = take(mem, &at, x->nranks * x->set_bytes);
+    x->recv = take(mem, &at, x->nranks * sizeof(char *));
+    x->send = take(mem, &at, bytes);
     return at;
 }
 
 static struct exchange exchange_of(const struct tt_gpu_item *item)
 {
     return (struct exchange){ .gpu = item->op.gpu,
-                              .op = &item->op,
+                              .item = item,
                               .on_device = item->dynamic,
                               .nranks = (size_t)tutti_comm_size(item->op.gpu->comm),
                               .nsplits = item->dynamic->nsplits,
@@ -188,9 +208,8 @@ static size_t pitch_of(const struct exchange *x)
 size_t tt_gpu_dynamic_bytes(const struct tt_gpu_item *item)
 {
     struct exchange x = exchange_of(item);
-    const uintptr_t fixed = (uintptr_t)place(&x, NULL);
 
-    return fixed + x.nranks * pitch_of(&x);
+    return place(&x, NULL) + x.nranks * pitch_of(&x);
 }
 
 static tt_cuda_result copy(const struct exchange *x, void *to, const void *from, size_t bytes,
@@ -230,7 +249,7 @@ static tt_cuda_result read_indices(const struct exchange *x, bool *fits)
     memset(x->listed, 0, x->nranks * x->set_bytes);
     if (!*fits || !x->on_device->nindices)
         *x->nindices = *fits ? n : most;
-    if (!*fits)
+    if (!*fits || !x->on_device->indices)
         return 0;
     error = copy(x, x->indices, x->on_device->indices, n * sizeof(size_t), x->gpu->in);
     if (!error)
@@ -278,6 +297,8 @@ static tt_cuda_result copy_in(const struct exchange *x)
 {
     tt_cuda_result error;
 
+    if (!x->on_device->sendbuff)
+        return 0;
     memset(x->coming, 0, x->set_bytes);
     for (size_t i = 0; i < x->nranks * x->set_bytes; i++)
         x->coming[i % x->set_bytes] |= x->listed[i];
@@ -299,49 +320,73 @@ static tt_cuda_result copy_out(const struct exchange *x)
     return error ? error : x->gpu->cu->stream_synchronize(x->gpu->out);
 }
 
-/* Runs the exchange in pinned memory, and then sends the sets of listed pieces. */
-static tutti_status transfer(const struct exchange *x)
+/* A failure that the other ranks may not notice ends the communicator, so that none waits. */
+static tutti_status abandon(const tutti_gpu *gpu, tutti_status st)
 {
-    tutti_dynamic what = *x->on_device;
-    tutti_call call = { .size = sizeof call, .algo = x->op->algo };
-    tutti_status st;
+    char why[TT_ERROR_BYTES];
 
-    what.sendbuff = x->send;
+    snprintf(why, sizeof why, "%s", tutti_last_error());
+    if (!tutti_comm_status(gpu->comm))
+        tutti_comm_abort(gpu->comm);
+    gpu->cu->stream_synchronize(gpu->in);
+    gpu->cu->stream_synchronize(gpu->out);
+    return tt_fail_again(st, why);
+}
+
+/* Runs the exchange in pinned memory. */
+static tutti_status send_pieces(const struct exchange *x)
+{
+    const struct tt_gpu_item *item = x->item;
+    const tutti_call call = { .size = sizeof call,
+                              .algo = item->algo[0] ? item->algo : NULL,
+                              .timeout_ms = tt_gpu_timeout_left(x->gpu, x->began_ns) };
+    tutti_dynamic what = *x->on_device;
+
+    what.sendbuff = what.sendbuff ? x->send : NULL;
     what.split_lengths = x->lengths;
-    what.indices = x->indices;
+    what.indices = what.indices ? x->indices : NULL;
     what.index_block_lens = x->block_lens;
     what.nindices = x->nindices;
     what.recvbuffs = (void *const *)x->recv;
     what.recv_all_split_lengths = x->all_lengths;
-    call.timeout_ms = tt_gpu_timeout_left(x->gpu, x->began_ns);
-    st = tutti_alltoallv_dynamic(&what, x->op->type, x->gpu->comm, &call);
-    if (st)
-        return st;
-    call =
-        (tutti_call){ .size = sizeof call, .timeout_ms = tt_gpu_timeout_left(x->gpu, x->began_ns) };
+    return tutti_alltoallv_dynamic(&what, item->op.type, x->gpu->comm, &call);
+}
+
+/* Sends the sets of listed pieces. */
+static tutti_status send_sets(const struct exchange *x)
+{
+    const tutti_call call = { .size = sizeof call,
+                              .timeout_ms = tt_gpu_timeout_left(x->gpu, x->began_ns) };
+
     return tutti_alltoall(x->listed, x->coming, x->set_bytes, TUTTI_U8, x->gpu->comm, &call);
 }
 
-/* A failed copy is known to this rank only: it ends the communicator, so that no rank waits. */
+/* Sends the pieces, and then their sets. The arguments were checked at the call, so all ranks agree
+ * on RANGE and INVALID: a list is invalid. */
+static tutti_status transfer(const struct exchange *x)
+{
+    tutti_status st = send_pieces(x);
+
+    if (st == TUTTI_ERR_RANGE || st == TUTTI_ERR_INVALID)
+        return st;
+    if (!st)
+        st = send_sets(x);
+    return st ? abandon(x->gpu, st) : TUTTI_OK;
+}
+
 static tutti_status fail_copy(const struct exchange *x, tt_cuda_result error)
 {
-    tutti_status st =
+    const tutti_status st =
         tt_cuda_fail(x->gpu->cu, error, CALL ": cannot access the lists or buffers on device %d",
                      x->gpu->device);
-    char why[TT_ERROR_BYTES];
 
-    snprintf(why, sizeof why, "%s", tutti_last_error());
-    x->gpu->cu->stream_synchronize(x->gpu->in);
-    x->gpu->cu->stream_synchronize(x->gpu->out);
-    if (!tutti_comm_status(x->gpu->comm))
-        tutti_comm_abort(x->gpu->comm);
-    return tt_fail_again(st, why);
+    return abandon(x->gpu, st);
 }
 
 tutti_status tt_gpu_dynamic_run(const struct tt_gpu_item *item, char *arena)
 {
     struct exchange x = exchange_of(item);
-    char *at = place(&x, arena);
+    char *at = arena + place(&x, arena);
     tt_cuda_result error;
     tutti_status st;
     bool fits;

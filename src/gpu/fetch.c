@@ -49,11 +49,16 @@ static tutti_status await_reply(tutti_gpu *gpu, const tutti_gpu_op *op, uint64_t
     const uint64_t until = ++r->replies;
     char why[TT_ERROR_BYTES];
     tutti_status st = TUTTI_OK;
+    uint64_t arrived;
 
     if (__atomic_load_n(word, __ATOMIC_ACQUIRE) < until)
         st = tutti_window_wait(r->window, r->layout.replied, TUTTI_AT_LEAST, until,
                                tt_gpu_timeout_left(gpu, began_ns), NULL);
-    if (!st || __atomic_load_n(word, __ATOMIC_ACQUIRE) >= until)
+    arrived = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    if (arrived >= TT_GPU_REFUSED)
+        return tt_fail(TUTTI_ERR_PEER_LOST, "%s: rank %d has called tutti_gpu_destroy",
+                       tt_gpu_kind_name(op->kind), op->root);
+    if (!st || arrived >= until)
         return TUTTI_OK;
     snprintf(why, sizeof why, "%s: no reply of rank %d: %.800s", tt_gpu_kind_name(op->kind),
              op->root, tutti_last_error());

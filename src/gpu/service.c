@@ -72,8 +72,10 @@ static tutti_status access_window(struct tt_gpu_rma *r, uint32_t rank, const str
 {
     const struct tutti_gpu_window *w;
     tt_cuda_address mem;
-    tutti_status st;
+    tutti_status st = tt_gpu_answer_prepare(r, rank, p);
 
+    if (st)
+        return st;
     pthread_mutex_lock(&r->lock);
     w = r->windows;
     while (w && w->id != p->window)
@@ -247,15 +249,18 @@ static int have_all_left(const void *arg)
     return any;
 }
 
-/* Whether the next piece of `rank` requests a reply, which this rank can no longer send. */
-static bool needs_reply(const struct tt_gpu_rma *r, uint32_t rank)
+/* Refuses the next piece of `rank` if it requests a reply, which this rank can no longer send. */
+static void refuse_reply(const struct tt_gpu_rma *r, uint32_t rank)
 {
     const char *slot = r->mem + tt_gpu_layout_slot(&r->layout, rank, r->taken[rank]);
 
-    return ((const struct tt_gpu_piece *)(const void *)slot)->reply != 0;
+    if (((const struct tt_gpu_piece *)(const void *)slot)->reply && !tutti_comm_status(r->comm))
+        tutti_window_signal(r->window, (int)rank, r->layout.replied, TUTTI_SIGNAL_ADD,
+                            TT_GPU_REFUSED);
 }
 
-/* Takes pieces without a copy until all ranks have left, or the communicator has failed. */
+/* Takes pieces without a copy, and refuses requests, until all ranks have left, or the communicator
+ * has failed. */
 static void leave(struct tt_gpu_rma *r)
 {
     for (uint32_t i = 0; i < r->layout.nranks && !tutti_comm_status(r->comm); i++)
@@ -267,8 +272,7 @@ static void leave(struct tt_gpu_rma *r)
             if (pending_of(r, i) > TT_GPU_RING_DEPTH)
                 return;             /* protocol error: tt_gpu_service_free aborts */
             for (; pending_of(r, i); r->taken[i]++) {
-                if (needs_reply(r, i))
-                    return;         /* likewise, so that its rank does not wait */
+                refuse_reply(r, i);
                 acknowledge(r, i);
             }
         }

@@ -44,8 +44,9 @@ struct tt_gpu_rma {
 };
 
 /* Starts the thread, which waits for tt_gpu_service_begin. At `stop`, or when the communicator
- * fails, it sets has_ended. When is_closed is set it takes further pieces without a copy until all
- * ranks have left: the others may still use the communicator. Then it frees r. */
+ * fails, it sets has_ended. When is_closed is set it takes further pieces without a copy, and
+ * refuses requests, until all ranks have left: the others may still use the communicator. Then it
+ * frees r. */
 tutti_status tt_gpu_service_start(struct tt_gpu_rma *r);
 /* The communicator and the window exist: the thread uses them from now on. */
 void tt_gpu_service_begin(struct tt_gpu_rma *r);

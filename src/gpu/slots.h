@@ -5,7 +5,8 @@
  *     tails[nranks]               pieces of this rank that each rank has taken
  *     counts[nranks][SIGNALS]     signals of each rank
  *     wake, left                  wakes the service thread; ranks that have left
- *     replied                     pieces in `replies` that have arrived
+ *     replied                     pieces in `replies` that have arrived; TT_GPU_REFUSED per request
+ *                                 that was refused
  *     slots[nranks][DEPTH]        a header and a piece each
  *     replies[REPLIES]            data that this rank's gets and atomics have requested */
 #ifndef TT_GPU_SLOTS_H
@@ -19,6 +20,7 @@
 #define TT_GPU_RING_DEPTH 4u
 #define TT_GPU_REPLIES 2u               /* that a rank can await at the same time */
 #define TT_GPU_NO_WINDOW UINT32_MAX     /* a signal without data */
+#define TT_GPU_REFUSED (1ull << 48)     /* more than the replies of a rank */
 
 struct tt_gpu_layout {
     uint32_t nranks;

@@ -71,7 +71,7 @@ static size_t arena_size(size_t bytes)
 
 tutti_status tt_gpu_reserve(tutti_gpu *gpu, size_t bytes)
 {
-    struct tt_gpu_arena *a;
+    struct tt_gpu_arena *a, **at;
     tt_cuda_result error;
     bool enough;
     int mode;
@@ -96,8 +96,11 @@ tutti_status tt_gpu_reserve(tutti_gpu *gpu, size_t bytes)
                             size);
     }
     pthread_mutex_lock(&gpu->lock);
-    a->next = gpu->arenas;
-    gpu->arenas = a;
+    at = &gpu->arenas;          /* another thread may have added a larger one meanwhile */
+    while (*at && (*at)->bytes >= a->bytes)
+        at = &(*at)->next;
+    a->next = *at;
+    *at = a;
     pthread_mutex_unlock(&gpu->lock);
     return TUTTI_OK;
 }

@@ -210,7 +210,131 @@ static void exchanges_are_captured(void **state)
     world_close(&w);
 }
 
+/* The caller may overwrite the operation and its strings when the call has returned. */
+static void the_algorithm_is_copied(void **state)
+{
+    static const char *const names[] = { "heads_direct", "heads_gathered" };
+    struct member m[RANKS];
+    unsigned seed = 5;
+    struct world w;
+
+    (void)state;
+    world_open(&w, RANKS, NULL);
+    for (int r = 0; r < RANKS; r++)
+        member_open(&w, r, &m[r]);
+    for (unsigned round = 0; round < 2; round++) {
+        char algo[32];
+        struct gate gate;
+
+        draw_round(&w, m, round, &seed);
+        for (int r = 0; r < RANKS; r++)
+            write_lists(&w, r, &m[r]);
+        gate_open(&gate, &w);
+        for (int r = 0; r < RANKS; r++) {
+            const tutti_gpu_op op = { .size = sizeof op,
+                                      .kind = TUTTI_GPU_ALLTOALLV_DYNAMIC,
+                                      .gpu = w.gpu[r],
+                                      .stream = w.stream[r],
+                                      .type = TUTTI_U32,
+                                      .algo = algo,
+                                      .dynamic = &m[r].what };
+
+            strcpy(algo, names[round]);
+            gate_hold(&gate, r);
+            assert_ok(tutti_gpu_group(&op, 1));
+            memset(algo, 'x', sizeof algo - 1);
+        }
+        gate_lift(&gate);
+        check_round(&w, m, round);
+        gate_close(&gate);
+    }
+    for (int r = 0; r < RANKS; r++)
+        member_close(&w, r, &m[r]);
+    world_close(&w);
+}
+
+/* A rank without indices passes NULL for them and for its send buffer. */
+static void empty_lists_may_be_null(void **state)
+{
+    struct member m[RANKS];
+    unsigned seed = 3;
+    struct world w;
+
+    (void)state;
+    world_open(&w, RANKS, NULL);
+    for (int r = 0; r < RANKS; r++)
+        member_open(&w, r, &m[r]);
+    draw_round(&w, m, 1, &seed);
+    m[1].lists = (struct lists){ .nindices = 0 };
+    m[1].what.indices = NULL;
+    m[1].what.sendbuff = NULL;
+    for (int r = 0; r < RANKS; r++) {
+        write_lists(&w, r, &m[r]);
+        assert_ok(tutti_gpu_alltoallv_dynamic(&m[r].what, TUTTI_U32, w.gpu[r], w.stream[r]));
+    }
+    check_round(&w, m, 1);
+    for (int r = 0; r < RANKS; r++)
+        member_close(&w, r, &m[r]);
+    world_close(&w);
+}
+
 /* ---- failures ---- */
+
+/* Rank 1 lists pieces, but has no indices, or no send buffer. */
+static void missing_buffers_fail_all_ranks(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct member m[RANKS];
+        struct world w;
+
+        world_open(&w, RANKS, NULL);
+        for (int r = 0; r < RANKS; r++) {
+            member_open(&w, r, &m[r]);
+            m[r].lists = (struct lists){ .lengths = { 5, 5, 5 }, .block_lens = { 1, 1, 1 },
+                                         .nindices = RANKS };
+            write_lists(&w, r, &m[r]);
+        }
+        if (i)
+            m[1].what.indices = NULL;
+        else
+            m[1].what.sendbuff = NULL;
+        for (int r = 0; r < RANKS; r++)
+            assert_ok(tutti_gpu_alltoallv_dynamic(&m[r].what, TUTTI_U32, w.gpu[r], w.stream[r]));
+        for (int r = 0; r < RANKS; r++) {
+            world_sync(&w, r);
+            assert_status(tutti_gpu_status(w.gpu[r]), TUTTI_ERR_INVALID);
+            assert_says("rank 1");
+            assert_ok(tutti_comm_status(w.comm[r]));
+            member_close(&w, r, &m[r]);
+        }
+        world_close(&w);
+    }
+}
+
+/* Rank 1 declares another maximum: the communicator ends, and no rank waits. */
+static void different_declarations_end_all_ranks(void **state)
+{
+    struct member m[RANKS];
+    struct world w;
+
+    (void)state;
+    world_open(&w, RANKS, NULL);
+    for (int r = 0; r < RANKS; r++) {
+        member_open(&w, r, &m[r]);
+        m[r].lists = (struct lists){ .nindices = 0 };
+        write_lists(&w, r, &m[r]);
+        m[r].what.max_length = r == 1 ? LENGTH - 1 : LENGTH;
+        assert_ok(tutti_gpu_alltoallv_dynamic(&m[r].what, TUTTI_U32, w.gpu[r], w.stream[r]));
+    }
+    for (int r = 0; r < RANKS; r++) {
+        world_sync(&w, r);
+        assert_int_not_equal(tutti_gpu_status(w.gpu[r]), TUTTI_OK);
+        assert_int_not_equal(tutti_comm_status(w.comm[r]), TUTTI_OK);
+        member_close(&w, r, &m[r]);
+    }
+    world_close(&w);
+}
 
 /* Rank 1 has a list that is not valid: all ranks return the same status, and no buffer changes. */
 static void an_invalid_list_fails_all_ranks(void **state)
@@ -265,11 +389,18 @@ static void bad_arguments_are_refused(void **state)
     size_t host[SPLITS] = { 0 };
     struct member m;
     struct world w;
+    tutti_gpu_op op;
     void *was;
 
     (void)state;
     world_open(&w, RANKS, NULL);
     member_open(&w, 0, &m);
+    op = (tutti_gpu_op){ .size = sizeof op,
+                         .kind = TUTTI_GPU_ALLTOALLV_DYNAMIC,
+                         .gpu = w.gpu[0],
+                         .stream = w.stream[0],
+                         .type = TUTTI_U32,
+                         .dynamic = &m.what };
 #define REFUSED(part)                                                                              \
     do {                                                                                           \
         assert_status(tutti_gpu_alltoallv_dynamic(&m.what, TUTTI_U32, w.gpu[0], w.stream[0]),      \
@@ -298,6 +429,15 @@ static void bad_arguments_are_refused(void **state)
     m.recv[2] = host;
     REFUSED("recvbuffs");
     m.recv[2] = was;
+    m.what.indices = host;
+    REFUSED("indices");
+    m.what.indices = NULL;
+    m.what.sendbuff = host;
+    REFUSED("sendbuff");
+    m.what.sendbuff = m.send;
+    op.algo = "heads_indirect";
+    assert_status(tutti_gpu_group(&op, 1), TUTTI_ERR_INVALID);
+    assert_says("unknown algorithm \"heads_indirect\" (use heads_direct or heads_gathered)");
 #undef REFUSED
     assert_status(tutti_gpu_alltoallv_dynamic(NULL, TUTTI_U32, w.gpu[0], w.stream[0]),
                   TUTTI_ERR_INVALID);
@@ -311,6 +451,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_read_in_stream_order),
         cmocka_unit_test(exchanges_are_captured),
+        cmocka_unit_test(the_algorithm_is_copied),
+        cmocka_unit_test(empty_lists_may_be_null),
+        cmocka_unit_test(missing_buffers_fail_all_ranks),
+        cmocka_unit_test(different_declarations_end_all_ranks),
         cmocka_unit_test(an_invalid_list_fails_all_ranks),
         cmocka_unit_test(bad_arguments_are_refused),
     };

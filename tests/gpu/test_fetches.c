@@ -274,10 +274,12 @@ static void a_get_from_a_rank_that_has_left_fails(void **state)
         assert_ok(tutti_gpu_get(dst, 64, TUTTI_U8, 1, ws.window[0], 0, w.gpu[0], w.stream[0]));
         world_sync(&w, 0);
         assert_int_not_equal(tutti_gpu_status(w.gpu[0]), TUTTI_OK);
-        if (i)
-            assert_says("tutti_gpu_get: no reply of rank 1");
-        else
+        if (i) {
+            assert_status(tutti_gpu_status(w.gpu[0]), TUTTI_ERR_PEER_LOST);
+            assert_says("tutti_gpu_get: rank 1 has called tutti_gpu_destroy");
+        } else {
             assert_status(tutti_gpu_status(w.gpu[1]), TUTTI_ERR_INVALID);
+        }
         world_free(&w, 0, dst);
         windows_close(&ws, &w);
         world_close(&w);

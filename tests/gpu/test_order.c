@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/gpu.h"
+
 static tutti_gpu_op op_of(struct world *w, int r, tutti_gpu_kind kind, const void *src, void *dst,
                           size_t count)
 {
@@ -295,6 +297,43 @@ static void a_job_runs_in_the_order_of_operations(void **state)
     world_close(&w);
 }
 
+/* ---- pinned memory ---- */
+
+enum { SMALLER = 1 << 20, LARGER = 4 << 20 };
+static tutti_gpu *other_caller;     /* makes its call meanwhile; NULL: has made it */
+
+static tt_cuda_result alloc_host(void **out, size_t bytes, unsigned flags)
+{
+    tutti_gpu *gpu = other_caller;
+
+    (void)flags;
+    other_caller = NULL;
+    if (gpu)
+        assert_ok(tt_gpu_reserve(gpu, LARGER));
+    *out = malloc(bytes);
+    return 0;
+}
+
+/* While a caller pins memory, another one adds more: that is used from then on. */
+static void the_largest_memory_is_used(void **state)
+{
+    static const struct tt_cuda cu = { .host_alloc = alloc_host };
+    static tutti_gpu gpu = { .cu = &cu, .lock = PTHREAD_MUTEX_INITIALIZER };
+    struct tt_gpu_arena *next;
+
+    (void)state;
+    other_caller = &gpu;
+    assert_ok(tt_gpu_reserve(&gpu, SMALLER));
+    assert_true(gpu.arenas->bytes >= LARGER);
+    assert_ptr_equal(tt_gpu_arena(&gpu), gpu.arenas->mem);
+    assert_true(gpu.arenas->next && gpu.arenas->next->bytes >= SMALLER);
+    for (struct tt_gpu_arena *a = gpu.arenas; a; a = next) {
+        next = a->next;
+        free(a->mem);
+        free(a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +346,7 @@ int main(void)
         cmocka_unit_test(short_operations_are_right_with_and_without_a_slot),
         cmocka_unit_test(a_factor_in_device_memory_is_read_in_stream_order),
         cmocka_unit_test(a_job_runs_in_the_order_of_operations),
+        cmocka_unit_test(the_largest_memory_is_used),
     };
 
     world_devices();
