@@ -177,8 +177,7 @@ static bool is_cause(const struct tt_waits *w, const struct groups *g, uint32_t 
 {
     const uint32_t n = g->first[c + 1] - g->first[c];
 
-    return w->is_end[c] &&
-           (w->waited_ns[c] >= (double)w->d->hung_ns || is_mismatch(w, g, c)) &&
+    return w->is_end[c] && (w->waited_ns[c] >= (double)w->d->hung_ns || is_mismatch(w, g, c)) &&
            (n > 1 || !tt_waits_is_rank(w, g->nodes[g->first[c]]) || w->nwaiting[c] > 0);
 }
 

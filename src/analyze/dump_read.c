@@ -187,9 +187,8 @@ static int open_dump(struct tt_dumps *d, const char *path)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     const char *slash = strrchr(path, '/');
-    const int fd = d->has_folder
-                       ? openat(d->folder, slash ? slash + 1 : path, flags | O_NOFOLLOW)
-                       : open(path, flags);
+    const int fd = d->has_folder ? openat(d->folder, slash ? slash + 1 : path, flags | O_NOFOLLOW)
+                                 : open(path, flags);
     struct stat info;
 
     if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode))

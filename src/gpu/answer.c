@@ -31,8 +31,8 @@ tutti_status tt_gpu_answer_prepare(struct tt_gpu_rma *r, uint32_t rank,
             return tt_fail(TUTTI_ERR_NOMEM, "gpu: no memory for replies to rank %u", rank);
         r->answers[rank] = a;
     }
-    st = tutti_window_wait_counter(r->window, &a->completed[p->reply - 1], a->sent[p->reply - 1],
-                                   0);
+    st =
+        tutti_window_wait_counter(r->window, &a->completed[p->reply - 1], a->sent[p->reply - 1], 0);
     return tutti_comm_status(r->comm) ? TUTTI_OK : st;      /* the worker notices its end */
 }
 
