@@ -179,7 +179,7 @@ static void write_settings(struct tt_world *w)
 static tutti_status world_set_values(struct tt_world *w, const struct tt_constants *constants,
                                      int64_t *measures)
 {
-    int64_t huge_pages = 0, peer_copies, doubling = 0;
+    int64_t huge_pages = 0, unused, doubling = 0;
     tutti_status st;
 
     st = get_sizes(&w->shm_sizes, TT_PARAM_SEGMENT_BYTES, TT_PARAM_EAGER_BYTES);
@@ -192,7 +192,9 @@ static tutti_status world_set_values(struct tt_world *w, const struct tt_constan
     if (!st)
         st = tt_param_get(TT_PARAM_HUGE_PAGES, &huge_pages);
     if (!st)        /* read by tutti_gpu_create; an invalid value is an error of every program */
-        st = tt_param_get(TT_PARAM_GPU_PEER_COPIES, &peer_copies);
+        st = tt_param_get(TT_PARAM_GPU_PEER_COPIES, &unused);
+    if (!st)        /* read by the transport tcp */
+        st = tt_param_get(TT_PARAM_FAR_LANES, &unused);
     if (!st)
         st = tt_param_get(TT_PARAM_OVERLAY_DOUBLING, &doubling);
     if (!st)
