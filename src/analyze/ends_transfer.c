@@ -511,7 +511,9 @@ bool tt_ends_moving(const struct tt_ends *e, uint32_t record, struct tt_diagnosi
         .instance = e->w->records[record].instance, .op = tt_waits_op(e->w, record),
     };
 
-    if (e->w->instances[t.instance].is_proven || t.op->class != TT_OP_COLLECTIVE)
+    /* an operation that lost a rank was not slow, however recent its data is */
+    if (e->w->instances[t.instance].is_proven || t.op->class != TT_OP_COLLECTIVE ||
+        t.op->status == TUTTI_ERR_PEER_LOST)
         return false;
     measure_calls(&t);
     measure_motion(&t);
