@@ -476,6 +476,18 @@ static bool may_progress(const struct tt_ends *e, const uint32_t *members, uint3
     return false;
 }
 
+/* Returns whether an operation of the instance ended because a rank was lost: then it was not slow,
+ * however recent its data is. */
+static bool lost_a_rank(const struct transfer *t)
+{
+    const struct tt_waits_instance *o = &t->w->instances[t->instance];
+
+    for (uint32_t k = 0; k < o->n; k++)
+        if (tt_waits_op(t->w, t->w->by_instance[o->first + k])->status == TUTTI_ERR_PEER_LOST)
+            return true;
+    return false;
+}
+
 void tt_ends_transfer(const struct tt_ends *e, const uint32_t *members, uint32_t n,
                       struct tt_diagnosis *x)
 {
@@ -498,10 +510,12 @@ void tt_ends_transfer(const struct tt_ends *e, const uint32_t *members, uint32_t
     find_pending_lanes(&t);
     for (uint32_t k = 0; k < o->n; k++)
         find_gap(&t, e->w->by_instance[o->first + k]);
-    if (t.moves)
-        moves_slowly(&t, x);
-    else
+    if (!t.moves)
         stands_still(&t, x);
+    else if (lost_a_rank(&t))
+        x->kind = TT_DIAGNOSIS_UNKNOWN;
+    else
+        moves_slowly(&t, x);
 }
 
 bool tt_ends_moving(const struct tt_ends *e, uint32_t record, struct tt_diagnosis *x)
@@ -511,9 +525,7 @@ bool tt_ends_moving(const struct tt_ends *e, uint32_t record, struct tt_diagnosi
         .instance = e->w->records[record].instance, .op = tt_waits_op(e->w, record),
     };
 
-    /* an operation that lost a rank was not slow, however recent its data is */
-    if (e->w->instances[t.instance].is_proven || t.op->class != TT_OP_COLLECTIVE ||
-        t.op->status == TUTTI_ERR_PEER_LOST)
+    if (e->w->instances[t.instance].is_proven || t.op->class != TT_OP_COLLECTIVE || lost_a_rank(&t))
         return false;
     measure_calls(&t);
     measure_motion(&t);

@@ -94,6 +94,7 @@ class Calls(unittest.TestCase):
                 self.assertGreater(len(found), 30, header)
                 self.assertEqual(found - listed, set(), header)
 
+    @unittest.skipIf(os.environ.get("CFLAGS"), "a sanitizer must be preloaded first")
     def test_refused_calls_return_a_sentence(self):
         names = re.findall(r"^(\w+) refused$", LIST.read_text(), re.MULTILINE)
         self.assertGreater(len(names), 20)
