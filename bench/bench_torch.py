@@ -30,7 +30,7 @@ ITERS_MIN, ITERS_MAX = 5, 5000
 TCP = {"TUTTI_WIRES": "tcp"}
 MBIT, WAN_STEPS, WAN_PORT = 200, 20, 18991
 GROUPS = 200
-# All blocks of malloc are in [heap], also those of Python, so that they can be told from mappings.
+# All blocks of malloc are in [heap], also those of Python, which separates them from mappings.
 # also without PyTorch's flight recorder: its entries belong to calls, and not to groups
 LIVE_HEAP = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "PYTHONMALLOC": "malloc",
              "TORCH_FR_BUFFER_SIZE": "0"}

@@ -2,9 +2,9 @@
 """Writes the page of docs/ for a benchmark's results: docs/performance-newest.md, its plot and the
 classes in docs/performance.md from a peers run, docs/rails.md from rails,
 docs/simulation-measured.md from sim and predict, docs/tuning-measured.md from tuner, parts of
-docs/one-sided.md and its figure from putsignal and gemm, of docs/moe.md from moe, of docs/elastic.md
-from elastic, and of docs/rdma.md and docs/lanes.md from rdma: bench/report.py [RESULTS...] [--out
-FILE.md]"""
+docs/one-sided.md and its figure from putsignal and gemm, of docs/moe.md from moe, of
+docs/elastic.md from elastic, and of docs/rdma.md and docs/lanes.md from rdma: bench/report.py
+[RESULTS...] [--out FILE.md]"""
 
 import argparse
 import subprocess

@@ -23,9 +23,9 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "one connection (one per rail if a rank is alone on its host), one endpoint, or a number "
         "of queue pairs that depends on the distance" },
     [TT_PARAM_FAR_LANES]         = { "TUTTI_FAR_LANES",         "connections",        1,    1,      16,
-        "most TCP connections to a rank whose round trip is at least 5 ms, opened when data waits for "
-        "them (docs/lanes.md); without effect if TUTTI_LANES is set. 1 until a connection that opens "
-        "while the other end closes loses no data" },
+        "most TCP connections to a rank whose round trip is at least 5 ms, opened when data waits "
+        "for them (docs/lanes.md); without effect if TUTTI_LANES is set. 1 until a connection that "
+        "opens while the other end closes loses no data" },
     [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",       32 * KIB,    0,     32 * KIB,
         "maximum size of an eager message in shared memory" },
     [TT_PARAM_TCP_EAGER_BYTES]   = { "TUTTI_TCP_EAGER_BYTES",   "bytes",       32 * KIB,    0,     32 * KIB,
@@ -83,9 +83,9 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "1: use huge pages for buffers of at least 4 MiB that calls between ranks of a host use "
         "repeatedly, if transparent huge pages are set to \"madvise\"" },
     [TT_PARAM_OVERLAY_DOUBLING]  = { "TUTTI_OVERLAY_DOUBLING",  "0 or 1",             0,    0,      1,
-        "1: ranks request the addresses of the control overlay from each other, and use the table of "
-        "all addresses only if this fails (docs/start-up.md); must be the same on all ranks. 0 until "
-        "start-up can do without the table" },
+        "1: ranks request the addresses of the control overlay from each other, and use the table "
+        "of all addresses only if this fails (docs/start-up.md); must be the same on all ranks. 0 "
+        "until start-up can do without the table" },
     [TT_PARAM_GPU_PEER_COPIES]   = { "TUTTI_GPU_PEER_COPIES",   "0 or 1",             0,    0,      1,
         "1: ranks of one host copy long messages and collectives between their device memories "
         "(docs/gpu.md); must be the same on all ranks. 0 until it has been tested on a GPU" },

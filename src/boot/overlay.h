@@ -28,8 +28,8 @@ struct tt_overlay_conf {
 
 /* Starts connecting: the lower rank of each pair connects. The user then sets the endpoint of every
  * neighbour (tt_flood_neighbours), or with a record that of the ranks before and after this one. It
- * waits until tt_overlay_is_settled, and calls tt_overlay_settle when tt_overlay_fd is readable, and
- * every 100 ms. */
+ * waits until tt_overlay_is_settled, and calls tt_overlay_settle when tt_overlay_fd is readable,
+ * and every 100 ms. */
 tutti_status tt_overlay_open(struct tt_overlay **out, const struct tt_overlay_conf *conf);
 void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_endpoint *endpoint);
 /* Makes progress. With `give_up`, neighbours that are not connected count as lost. NOMEM: no

@@ -52,7 +52,7 @@ static bool is_power_of_2(uint32_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* Returns the neighbour at half the distance of link i; of the ranks before and after: this rank. */
+/* Returns the neighbour at half the distance of link i; this rank for those before and after. */
 static uint32_t half_way(const struct tt_records *s, uint32_t i)
 {
     const uint32_t n = s->nranks, up = (s->peers[i] + n - s->rank) % n, down = n - up;

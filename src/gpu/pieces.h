@@ -3,7 +3,7 @@
  * An allocator may free memory of a window, and allocate or map other memory at its address. The
  * driver numbers allocations, also those that are mapped piece by piece (expandable segments), and
  * never uses a number again. The numbers of a range are therefore compared before each access.
- * Memory without a number cannot be told apart, nor memory that was only returned to a pool, which
+ * Memory without a number is not distinguished, nor memory that was returned to a pool, which
  * keeps the allocation. Not verified on a GPU yet. */
 #ifndef TT_GPU_PIECES_H
 #define TT_GPU_PIECES_H

@@ -317,8 +317,8 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
     tt_dump_state_fini(s);
 }
 
-/* Returns whether a command for this file waits in the queue. The first job does not count if it may
- * already be being written. The caller holds the lock. */
+/* Returns whether a command for this file waits in the queue. The first job does not count if its
+ * file may be written at this moment. The caller holds the lock. */
 static bool is_commanded(const char *path)
 {
     const struct dump_job *j = dump.first;

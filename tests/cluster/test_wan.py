@@ -426,7 +426,8 @@ class Collectives(WanTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         rows = [json.loads(line) for line in done.stdout.splitlines() if '"coll"' in line]
         self.assertEqual({row["wrong"] for row in rows if "wrong" in row}, {0})
-        return [int(n) for n in re.findall(r"tcp: (\d+) of \d+ lanes to rank \d+ for the data", done.stderr)]
+        return [int(n) for n in re.findall(r"tcp: (\d+) of \d+ lanes to rank \d+ for the data",
+                                           done.stderr)]
 
     def test_lanes_follow_the_distance_and_the_data(self):
         self.assertGreater(max(self.lanes(20, "16M", TUTTI_FAR_LANES=16)), 2)

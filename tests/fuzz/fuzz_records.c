@@ -1,7 +1,7 @@
 /* Address records on demand with arbitrary neighbours: any frames over any link, links that end,
  * and requests of this rank. No read goes past an end (sanitizers), each request has one result,
- * and the number of copies is bounded. Input: {what u8, rank u8, bytes u16, data}. If the first byte
- * is below 128, all links are up at first; otherwise they are connecting. */
+ * and the number of copies is bounded. Input: {what u8, rank u8, bytes u16, data}. If the first
+ * byte is below 128, all links are up at first; otherwise they are connecting. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

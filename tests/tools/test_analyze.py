@@ -170,8 +170,8 @@ class Analyze(unittest.TestCase):
         last = [name(COMMS - 2) or f"{0x100000 + COMMS - 2:x}",
                 name(COMMS - 1) or f"{0x100000 + COMMS - 1:x}"]
         self.assertRegex(got, f'^Ranks 3 and 7 called operations of several communicators in '
-                              f'another order than the other ranks[.] Rank [0-7] waits for rank [0-7] in '
-                              f'allreduce 1 of "({"|".join(last)})"[.] 8 ranks wait for the same '
+                              'another order than the other ranks[.] Rank [0-7] waits for rank '
+                              f'[0-7] in allreduce 1 of "({"|".join(last)})"[.] 8 ranks wait for the same '
                               'cause[.]')
         self.assertRegex(got, "; 6 ranks made these calls in the other order than rank 3[.]")
         if not SANITIZED:
