@@ -214,6 +214,21 @@ TUTTI_API tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_c
                                            const size_t *send_displs, void *dst,
                                            const size_t *recv_counts, const size_t *recv_displs,
                                            tutti_dtype type, tutti_gpu *gpu, void *stream);
+/* Like the functions of the same names in tutti/tutti.h, in place with the block of this rank in
+ * its place. The arrays of counts and displacements are read during the call. The blocks are sends
+ * and receives between the ranks; reduce_scatterv is one reduction per rank with a block. */
+TUTTI_API tutti_status tutti_gpu_allgatherv(const void *src, void *dst, const size_t *counts,
+                                            const size_t *displs, tutti_dtype type, tutti_gpu *gpu,
+                                            void *stream);
+TUTTI_API tutti_status tutti_gpu_gatherv(const void *src, void *dst, const size_t *counts,
+                                         const size_t *displs, tutti_dtype type, int root,
+                                         tutti_gpu *gpu, void *stream);
+TUTTI_API tutti_status tutti_gpu_scatterv(const void *src, void *dst, const size_t *counts,
+                                          const size_t *displs, tutti_dtype type, int root,
+                                          tutti_gpu *gpu, void *stream);
+TUTTI_API tutti_status tutti_gpu_reduce_scatterv(const void *src, void *dst, const size_t *counts,
+                                                 tutti_dtype type, tutti_redop op, tutti_gpu *gpu,
+                                                 void *stream);
 /* Like tutti_alltoallv_dynamic, with all lists and buffers of *what in device memory. Only *what
  * and its array recvbuffs are in host memory; they are read during the call. The lists and sendbuff
  * are read when the stream has reached the operation. `start` and `over` must be NULL. The sum of

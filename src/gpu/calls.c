@@ -1,7 +1,4 @@
 /* The calls of one operation each. */
-#include <stdlib.h>
-
-#include "base/checked.h"
 #include "gpu/gpu.h"
 
 #define NO_OP TUTTI_SUM     /* operation of calls without a reduction; ignored */
@@ -70,82 +67,6 @@ tutti_status tutti_gpu_alltoall(const void *src, void *dst, size_t count, tutti_
                                 tutti_gpu *gpu, void *stream)
 {
     return start(TUTTI_GPU_ALLTOALL, src, dst, count, type, NO_OP, 0, gpu, stream);
-}
-
-/* Tag of the messages of tutti_gpu_alltoallv. */
-#define ALLTOALLV_TAG 0xffffffffu
-
-/* Checks that block r fits in the address space; empty blocks are not accessed. */
-static tutti_status check_block(const char *what, const void *buf, size_t r, size_t displ,
-                                size_t count, size_t elem)
-{
-    uint64_t end;
-
-    if (!count || (!__builtin_add_overflow(displ, count, &end) && tt_array_can_be(buf, end, elem)))
-        return TUTTI_OK;
-    return tt_fail(TUTTI_ERR_INVALID,
-                   "tutti_gpu_alltoallv: %s_counts[%zu] = %zu at displacement %zu does not fit in "
-                   "the address space",
-                   what, r, count, displ);
-}
-
-/* One send and one receive per rank. Empty blocks send nothing, on both sides. */
-tutti_status tutti_gpu_alltoallv(const void *src, const size_t *send_counts,
-                                 const size_t *send_displs, void *dst, const size_t *recv_counts,
-                                 const size_t *recv_displs, tutti_dtype type, tutti_gpu *gpu,
-                                 void *stream)
-{
-    const size_t elem = tutti_dtype_bytes(type);
-    size_t nranks, n = 0, sent = 0, received = 0;
-    tutti_gpu_op *ops;
-    tutti_status st;
-
-    if (!gpu || !send_counts || !recv_counts)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_alltoallv: %s is NULL",
-                       !gpu           ? "gpu"
-                       : !send_counts ? "send_counts"
-                                      : "recv_counts");
-    if (!elem)
-        return tt_fail(TUTTI_ERR_INVALID, "tutti_gpu_alltoallv: type is %d: must be 0 to %d",
-                       (int)type, TUTTI_DTYPE_COUNT - 1);
-    nranks = (size_t)tutti_comm_size(gpu->comm);
-    ops = calloc(2 * nranks, sizeof *ops);
-    if (!ops)
-        return tt_fail(TUTTI_ERR_NOMEM, "tutti_gpu_alltoallv: out of memory");
-    for (size_t r = 0; r < nranks; r++) {
-        const size_t from = send_displs ? send_displs[r] : sent;
-        const size_t to = recv_displs ? recv_displs[r] : received;
-        const tutti_gpu_op op = { .size = sizeof op,
-                                  .gpu = gpu,
-                                  .stream = stream,
-                                  .type = type,
-                                  .root = (int)r,
-                                  .tag = ALLTOALLV_TAG };
-
-        st = check_block("send", src, r, from, send_counts[r], elem);
-        if (!st)
-            st = check_block("recv", dst, r, to, recv_counts[r], elem);
-        if (st)
-            goto free_ops;
-        sent += send_counts[r];
-        received += recv_counts[r];
-        if (send_counts[r]) {
-            ops[n] = op;
-            ops[n].kind = TUTTI_GPU_SEND;
-            ops[n].src = (const char *)src + from * elem;
-            ops[n++].count = send_counts[r];
-        }
-        if (recv_counts[r]) {
-            ops[n] = op;
-            ops[n].kind = TUTTI_GPU_RECV;
-            ops[n].dst = (char *)dst + to * elem;
-            ops[n++].count = recv_counts[r];
-        }
-    }
-    st = tutti_gpu_group(ops, n);
-free_ops:
-    free(ops);
-    return st;
 }
 
 tutti_status tutti_gpu_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type,

@@ -134,46 +134,6 @@ static void sends_and_receives_of_a_group_are_concurrent(void **state)
     world_close(&w);
 }
 
-/* Rank r sends r + k elements of value 10 r + k to rank k; each call is on its own. Rank 0 sends
- * nothing to itself. */
-static void blocks_of_different_sizes_are_exchanged(void **state)
-{
-    enum { N = 3, BLOCKS = 3 * 2 * N };
-    unsigned char host[BLOCKS], got[BLOCKS];
-    size_t send[N][N], recv[N][N];
-    char *src[N], *dst[N];
-    struct world w;
-
-    (void)state;
-    world_open(&w, N, NULL);
-    for (int r = 0; r < N; r++) {
-        size_t at = 0;
-
-        for (int k = 0; k < N; k++) {
-            send[r][k] = recv[r][k] = (size_t)(r + k);
-            memset(host + at, 10 * r + k, send[r][k]);
-            at += send[r][k];
-        }
-        src[r] = world_alloc(&w, r, sizeof host, 0);
-        dst[r] = world_alloc(&w, r, sizeof got, 0);
-        world_write(&w, r, src[r], host, at);
-    }
-    for (int r = 0; r < N; r++)
-        assert_ok(tutti_gpu_alltoallv(src[r], send[r], NULL, dst[r], recv[r], NULL, TUTTI_U8,
-                                      w.gpu[r], w.stream[r]));
-    for (int r = 0; r < N; r++) {
-        size_t at = 0;
-
-        world_read(&w, r, got, dst[r], sizeof got);
-        for (int k = 0; k < N; k++)
-            for (size_t i = 0; i < recv[r][k]; i++)
-                assert_int_equal(got[at++], 10 * k + r);
-        world_free(&w, r, src[r]);
-        world_free(&w, r, dst[r]);
-    }
-    world_close(&w);
-}
-
 static void a_rank_sends_to_itself(void **state)
 {
     struct world w;
@@ -340,7 +300,6 @@ int main(void)
         cmocka_unit_test(an_operation_starts_when_the_stream_gets_to_it),
         cmocka_unit_test(a_stream_continues_when_the_operation_is_complete),
         cmocka_unit_test(sends_and_receives_of_a_group_are_concurrent),
-        cmocka_unit_test(blocks_of_different_sizes_are_exchanged),
         cmocka_unit_test(a_rank_sends_to_itself),
         cmocka_unit_test(many_pending_operations_are_bounded),
         cmocka_unit_test(short_operations_are_right_with_and_without_a_slot),
