@@ -27,6 +27,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/control_socket.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/prng.h"
@@ -358,10 +359,12 @@ static void begin_attempt(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
         o->starved_ns = 0;
     else if (!o->starved_ns)
         o->starved_ns = now_ns;
-    if (l->fd < 0)
+    if (l->fd < 0) {
         next_address(o, i, errno, now_ns);
-    else
-        overlay_watch(o, EPOLL_CTL_ADD, l->fd, EPOLLOUT, ON_LINK | i);
+        return;
+    }
+    tt_control_socket(l->fd);
+    overlay_watch(o, EPOLL_CTL_ADD, l->fd, EPOLLOUT, ON_LINK | i);
 }
 
 /* The attempt has a result. A probe is then complete; a caller sends HELLO. */
@@ -441,9 +444,13 @@ static struct guest *free_guest(struct tt_overlay *o)
 
 static int accept_one(struct tt_overlay *o)
 {
-    const int fd = tt_accept(&o->acceptor);
+    int fd = tt_accept(&o->acceptor);
 
-    return fd < 0 && o->near.listener >= 0 ? tt_accept(&o->near) : fd;
+    if (fd < 0 && o->near.listener >= 0)
+        fd = tt_accept(&o->near);
+    if (fd >= 0)
+        tt_control_socket(fd);
+    return fd;
 }
 
 static void overlay_accept(struct tt_overlay *o, uint64_t now_ns)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/control_socket.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/watched.h"
@@ -21,6 +22,7 @@
 
 #define ACCEPTS_AT_ONCE 64
 #define FRAMES_AT_ONCE 32
+#define MEASUREMENTS_PER_LEASE 8
 /* maximum size of a message before joining */
 #define FRAME_MAX 65536u
 /* a proposal, a view, outcomes, and small messages */
@@ -226,6 +228,7 @@ static void conns_accept_one(struct tt_coordinator *c, int fd)
             (struct sockaddr_in){ .sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     tt_listen_origin(&at, origin);
+    tt_control_socket(fd);
     conn = conns_limit_unauthenticated(c, origin) ? conn_new(c, fd) : (close(fd), NULL);
     if (!conn)
         return;
@@ -285,11 +288,21 @@ static bool may_read(struct tt_coordinator *c, struct tt_conn *conn)
     return true;
 }
 
+static void measure_round_trip(struct tt_coordinator *c, struct tt_conn *conn)
+{
+    if (c->clock_ns < conn->measure_ns)
+        return;
+    conn->measure_ns = c->clock_ns + c->conf.lease_ns / MEASUREMENTS_PER_LEASE;
+    conn->core.round_trip_ns =
+        tt_control_round_trip_ns(tt_stream_fd(tt_channel_stream(conn->channel)));
+}
+
 static void conn_handle_message(struct tt_coordinator *c, struct tt_conn *conn, const void *data,
                                 size_t bytes)
 {
     tt_rate_take(&conn->rate, 1 + bytes / UNIT_BYTES, c->clock_ns);
     tt_event_log_taken(&c->chronicle, data, bytes);
+    measure_round_trip(c, conn);
     tt_group_commit_step(
         c, &(struct tt_coord_event){
                .kind = TT_COORD_EV_FRAME, .conn = &conn->core, .data = data, .bytes = bytes });

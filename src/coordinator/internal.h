@@ -49,6 +49,7 @@ struct tt_conn {
     uint32_t watched;                   /* events in the epoll set */
     uint64_t since_ns;                  /* beginning of its state */
     uint64_t again_ns;                  /* waits: time of the scheduled read */
+    uint64_t measure_ns;                /* time of the next measurement of the round trip */
     struct tt_rate rate;                /* rate of the connection's messages */
     uint8_t origin[16];
     char address[TT_LISTEN_TEXT_BYTES];

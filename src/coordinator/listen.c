@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -146,7 +145,6 @@ static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_
     memcpy(&at, a->ai_addr, a->ai_addrlen);
     set_port(&at, *port);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* inherited by accepted sockets */
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     if (a->ai_family == AF_INET6)

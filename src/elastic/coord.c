@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
+#include "elastic/patience.h"
 #include "elastic/planted.h"
 #include "elastic/states.h"
 
@@ -168,6 +169,7 @@ static void handle_join(struct tt_coord *c, struct tt_coord_conn *conn, const st
                                    .next_rank = TT_COORD_NO_RANK,
                                    .heard_ns = c->now_ns,
                                    .closed_ns = TT_NEVER,
+                                   .round_trip_ns = conn->round_trip_ns,
                                    .card = msg->card,
                                    .conn = conn };
     memcpy(m->cookie, msg->cookie, TT_COOKIE_BYTES);
@@ -339,6 +341,35 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
     }
 }
 
+/* Returns the time that a disconnected member has to reconnect. */
+static uint64_t grace_ns(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    return is_gone(c, m)
+               ? 0
+               : tt_patience_grace_ns(c->conf.grace_ns, c->conf.lease_ns, m->round_trip_ns);
+}
+
+static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    const uint64_t silent = later(m->heard_ns,
+                                  tt_patience_lease_ns(c->conf.lease_ns, m->round_trip_ns)),
+                   gone = later(m->closed_ns, grace_ns(c, m));
+
+    return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER
+           : silent < gone                                           ? silent
+                                                                     : gone;
+}
+
+/* A message has arrived. The member's deadline may move back if the round trip has fallen. */
+static void measure_round_trip(struct tt_coord *c, struct tt_coord_member *m)
+{
+    const uint64_t known_ns = m->round_trip_ns;
+
+    m->round_trip_ns = tt_patience_round_trip_ns(known_ns, m->conn->round_trip_ns);
+    if (m->round_trip_ns < known_ns)
+        tt_coord_due(c, due_ns(c, m));
+}
+
 static void on_frame(struct tt_coord *c, struct tt_coord_conn *conn, const void *data, size_t bytes)
 {
     struct tt_coord_member *m = conn->member ? tt_coord_member_of(c, conn->member) : NULL;
@@ -347,6 +378,7 @@ static void on_frame(struct tt_coord *c, struct tt_coord_conn *conn, const void 
 
     if (m && m->conn == conn) {
         m->heard_ns = c->now_ns;
+        measure_round_trip(c, m);
         if (good)
             on_message(c, m, &msg);
         else
@@ -368,21 +400,11 @@ static void on_closed(struct tt_coord *c, struct tt_coord_conn *conn)
         return;
     m->conn = NULL;
     m->closed_ns = c->now_ns;
-    tt_coord_due(c, later(c->now_ns, is_gone(c, m) ? 0 : c->conf.grace_ns));
+    tt_coord_due(c, later(c->now_ns, grace_ns(c, m)));
 }
 
-static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m)
-{
-    const uint64_t silent = later(m->heard_ns, c->conf.lease_ns),
-                   gone = later(m->closed_ns, is_gone(c, m) ? 0 : c->conf.grace_ns);
-
-    return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER
-           : silent < gone                                           ? silent
-                                                                     : gone;
-}
-
-/* A member's deadline only moves forward, by messages. Therefore the earliest one is recomputed
- * only when it has passed. */
+/* A member's deadline moves back only in measure_round_trip. Therefore the earliest one is
+ * recomputed only when it has passed. */
 static void lose_expired(struct tt_coord *c)
 {
     if (c->now_ns < c->due_ns)

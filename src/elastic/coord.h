@@ -62,6 +62,7 @@ enum tt_coord_sync_state {
  * TT_COORD_ACT_CLOSE. */
 struct tt_coord_conn {
     uint64_t member;        /* 0: not authenticated yet */
+    uint64_t round_trip_ns; /* measured by the caller, at any time; 0: unknown */
 };
 
 enum tt_coord_event_kind {
@@ -134,6 +135,7 @@ struct tt_coord_member {
     uint8_t answered_tags[TT_ELASTIC_TAGS / 8];  /* bit per tag: contained in the member's answer */
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: end of the connection; TT_NEVER while connected */
+    uint64_t round_trip_ns;         /* of its connections (patience.h) */
     uint64_t measured, reported;        /* numbers of measurements in this epoch: the last one
                                            reported in time, and the highest one reported */
     uint64_t tried;                 /* last round in which the member made a call, even if the call
@@ -168,8 +170,10 @@ struct tt_coord_conf {
     uint8_t secret[TT_COOKIE_BYTES];    /* random secret of the run, which authenticates members
                                            to each other. A secret in the journal takes
                                            precedence */
-    uint64_t lease_ns;                  /* a member without a message for this time is lost */
-    uint64_t grace_ns;                  /* a disconnected member has this time to reconnect */
+    uint64_t lease_ns;                  /* a near member without a message for this time is lost;
+                                           distant ones have more time (patience.h) */
+    uint64_t grace_ns;                  /* a disconnected member has this time to reconnect,
+                                           likewise */
     struct tt_coord_member *members;    /* [members_max], owned by the caller, must outlive the
                                            coordinator */
     uint32_t members_max;

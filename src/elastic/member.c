@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "elastic/member_state.h"
 #include "elastic/mismatch.h"
+#include "elastic/patience.h"
 
 #define FIRST_LEASE_NS TT_SECOND /* until the coordinator sends its own */
 #define RETRY_NS (5 * TT_MS)     /* doubles with each failure, up to a quarter of the lease */
@@ -83,9 +84,21 @@ void tt_member_disconnected(struct tt_member *m, uint64_t now_ns)
         reconnect(m);
 }
 
+void tt_member_round_trip(struct tt_member *m, uint64_t round_trip_ns)
+{
+    m->round_trip_ns = tt_patience_round_trip_ns(m->round_trip_ns, round_trip_ns);
+}
+
+/* Returns the time without a message after which the coordinator hangs. */
+static uint64_t patience_ns(const struct tt_member *m)
+{
+    return tt_patience_lease_ns(m->lease_ns, m->round_trip_ns);
+}
+
 uint64_t tt_member_next_ns(const struct tt_member *m)
 {
-    const uint64_t silent_ns = m->heard_ns + m->lease_ns;
+    const uint64_t silent_ns =
+        m->heard_ns > TT_NEVER - patience_ns(m) ? TT_NEVER : m->heard_ns + patience_ns(m);
     uint64_t next_ns = m->parting ? m->part_ns : TT_NEVER;
 
     if (m->over)
@@ -105,7 +118,7 @@ void tt_member_tick(struct tt_member *m, uint64_t now_ns)
                       "operations");
     if (m->over || !m->connected)
         return;
-    if (now_ns - m->heard_ns >= m->lease_ns) {
+    if (now_ns - m->heard_ns >= patience_ns(m)) {
         emit_kind(m, TT_MEMBER_ACT_DISCONNECT);
         reconnect(m);
     } else if (now_ns >= m->beat_ns) {

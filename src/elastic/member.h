@@ -142,6 +142,7 @@ struct tt_member {
     uint32_t failures;                  /* consecutive failed connections */
     uint8_t secret[TT_COOKIE_BYTES];    /* secret of the run, from the first WELCOME */
     uint64_t id, lease_ns, heard_ns, beat_ns;
+    uint64_t round_trip_ns;     /* of its connections to coordinators (patience.h) */
     uint64_t epoch;                     /* 0: in no view */
     uint32_t rank, nranks;
     uint8_t plan;                       /* enum tt_ring_plan: origin of the order of ranks */
@@ -171,6 +172,8 @@ void tt_member_init(struct tt_member *m, const struct tt_member_conf *conf, uint
 void tt_member_connected(struct tt_member *m, uint64_t now_ns);
 void tt_member_disconnected(struct tt_member *m, uint64_t now_ns);
 void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64_t now_ns);
+/* The round trip of the connection was measured. 0: unknown. */
+void tt_member_round_trip(struct tt_member *m, uint64_t round_trip_ns);
 /* Time has passed; call at tt_member_next_ns at the latest. */
 void tt_member_tick(struct tt_member *m, uint64_t now_ns);
 uint64_t tt_member_next_ns(const struct tt_member *m);

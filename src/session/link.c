@@ -6,10 +6,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/control_socket.h"
 #include "base/log.h"
 #include "session/run.h"
 
 #define CONNECT_NS (5 * TT_SECOND) /* timeout per address */
+#define MEASUREMENTS_PER_LEASE 8
 #define QUEUE_BYTES (2 * (size_t)TT_ELMSG_BYTES_MAX)
 
 void tt_link_connect(tutti_run *run, uint64_t delay_ns)
@@ -132,6 +134,7 @@ static void coordinator_link_begin(tutti_run *run, uint64_t now_ns)
         link_broke(run, strerror(errno));
         return;
     }
+    tt_control_socket(l->fd);
     l->state = TT_LINK_CONNECTS;
     l->give_up_ns = now_ns + CONNECT_NS;
 }
@@ -165,6 +168,17 @@ static void link_connected(tutti_run *run)
     tt_member_connected(&run->m, tt_now_ns());
 }
 
+static void measure_round_trip(tutti_run *run, uint64_t now_ns)
+{
+    struct tt_coordinator_link *l = &run->link;
+
+    if (now_ns - l->measured_ns < run->m.lease_ns / MEASUREMENTS_PER_LEASE)
+        return;
+    l->measured_ns = now_ns;
+    tt_member_round_trip(&run->m,
+                         tt_control_round_trip_ns(tt_stream_fd(tt_channel_stream(l->channel))));
+}
+
 void tt_link_event(tutti_run *run)
 {
     struct tt_coordinator_link *l = &run->link;
@@ -185,6 +199,7 @@ void tt_link_event(tutti_run *run)
     pthread_cond_broadcast(&run->changed);
     if (l->state != TT_LINK_UP)
         return;
+    measure_round_trip(run, tt_now_ns());
     if (got < 0)
         link_ended(run, got);
     else

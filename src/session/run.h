@@ -54,6 +54,7 @@ struct tt_coordinator_link {
     int fd;                             /* CONNECTS */
     struct tt_channel *channel;         /* UP, BROKEN */
     uint32_t events;                    /* polled by epoll */
+    uint64_t measured_ns;               /* time of the last measurement of the round trip */
     uint32_t at;                        /* index of the address in use */
     struct tt_run_waiting away;         /* not connected to a coordinator */
     char why[300];                      /* result of the last attempt */

@@ -314,6 +314,55 @@ static void silent_member_is_named_and_removable(void **state)
     assert_int_equal(f.heard.what, TT_ROUND_LOST);
 }
 
+/* A beat of a member whose connection has this round trip. */
+static void beat_from(uint32_t i, uint64_t round_trip_ns)
+{
+    f.conns[i].round_trip_ns = round_trip_ns;
+    send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
+}
+
+/* Members 1 and 2 are silent. Beats of member 0 advance the time. */
+static void distant_member_may_be_silent_for_longer(void **state)
+{
+    (void)state;
+    begin(3);
+    beat_from(2, LEASE_NS / 10);
+    wait_ns(1, LEASE_NS + LEASE_NS / 5);
+    assert_int_equal(state_of(1), TT_COORD_LOST);
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
+    wait_ns(1, LEASE_NS);               /* 2.2 of 2.3 leases */
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
+    wait_ns(1, LEASE_NS / 5);
+    assert_int_equal(state_of(2), TT_COORD_LOST);
+}
+
+static void distant_member_has_longer_to_reconnect(void **state)
+{
+    (void)state;
+    begin(3);
+    beat_from(2, LEASE_NS / 10);
+    end_connection(1);
+    end_connection(2);
+    wait_ns(1, LEASE_NS / 2);           /* 0.5 of 0.25 and of 0.65 leases */
+    assert_int_equal(state_of(1), TT_COORD_LOST);
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
+    wait_ns(1, LEASE_NS / 5);
+    assert_int_equal(state_of(2), TT_COORD_LOST);
+}
+
+/* The queues of the line are empty again. */
+static void patience_falls_with_the_round_trip(void **state)
+{
+    (void)state;
+    begin(3);
+    beat_from(2, LEASE_NS / 2);
+    for (int i = 0; i < 200; i++)
+        beat_from(2, 0);
+    wait_ns(2, LEASE_NS + LEASE_NS / 5);
+    assert_int_equal(state_of(1), TT_COORD_IN_VIEW);
+    assert_int_equal(state_of(2), TT_COORD_LOST);
+}
+
 static void epoch_result_is_kept_until_restart(void **state)
 {
     (void)state;
@@ -1667,6 +1716,9 @@ int main(void)
         cmocka_unit_test(single_report_excludes_at_most_one),
         cmocka_unit_test(different_calls_fail_when_all_called),
         cmocka_unit_test(silent_member_is_named_and_removable),
+        cmocka_unit_test(distant_member_may_be_silent_for_longer),
+        cmocka_unit_test(distant_member_has_longer_to_reconnect),
+        cmocka_unit_test(patience_falls_with_the_round_trip),
         cmocka_unit_test(final_anywhere_is_final_everywhere),
         cmocka_unit_test(single_lie_does_not_win),
         cmocka_unit_test(epoch_result_is_kept_until_restart),

@@ -167,6 +167,28 @@ static void reassigned_old_number_is_not_trusted(void **state)
     assert_int_equal(f.status, TUTTI_ERR_ABORTED);
 }
 
+/* The member gives a silent coordinator the same time as the coordinator a silent member. */
+static void distant_coordinator_may_be_silent_for_longer(void **state)
+{
+    static const struct {
+        uint64_t round_trip_ns, silent_ns;
+    } cases[] = { { 0, LEASE_NS }, { LEASE_NS / 10, LEASE_NS / 10 * 23 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint64_t end_ns = 1 + cases[i].silent_ns;
+
+        begin();
+        tt_member_round_trip(&f.m, cases[i].round_trip_ns);
+        while (tt_member_next_ns(&f.m) < end_ns) {
+            tick_at(tt_member_next_ns(&f.m));
+            assert_true(f.m.connected);
+        }
+        tick_at(end_ns);
+        assert_false(f.m.connected);
+    }
+}
+
 static void leaver_waits_at_most_a_lease(void **state)
 {
     (void)state;
@@ -497,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaver_waits_for_acknowledgement),
         cmocka_unit_test(reassigned_old_number_is_not_trusted),
+        cmocka_unit_test(distant_coordinator_may_be_silent_for_longer),
         cmocka_unit_test(leaver_waits_at_most_a_lease),
         cmocka_unit_test(leaver_without_report_leaves_at_once),
         cmocka_unit_test(revoked_call_keeps_its_round),
