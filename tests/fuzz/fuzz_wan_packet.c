@@ -16,6 +16,7 @@ static void check_pieces(const uint8_t *frame, size_t bytes, uint32_t n)
 
     if (!wan_shape_read(&s, frame, bytes, 3))
         return;
+    (void)wan_flow(frame, bytes);
     tt_assert(s.to < 3 && s.nsegments >= 1);
     n = 1 + n % s.nsegments;
     for (uint32_t first = 0, i = 0; first < s.nsegments && i < 64; first += n, i++) {

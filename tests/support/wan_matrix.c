@@ -19,6 +19,7 @@
 #define QUEUE_BYTES_MAX (1ull << 32)
 #define QUEUE_MS_MAX 600000.0
 #define QUEUE_BDP_MAX 1000.0
+#define BURST_MAX 1e6
 #define SEED_MAX (1ull << 53)           /* exact in every JSON reader */
 
 /* Range of a number. Where it is optional, null means absent. */
@@ -28,9 +29,15 @@ struct range {
     bool may_be_null;
 };
 
+static const char *const disciplines[] = {
+    [WAN_FIFO] = "fifo", [WAN_FAIR] = "fair", [WAN_POLICER] = "policer"
+};
+#define NDISCIPLINES (sizeof disciplines / sizeof *disciplines)
+
 static const struct range delay_range = { "delay_ms", 0, DELAY_MS_MAX, false };
 static const struct range rate_range = { "rate_mbit", MBIT_MIN, MBIT_MAX, true };
 static const struct range loss_range = { "loss", 0, 1, false };
+static const struct range burst_range = { "loss_burst", 1, BURST_MAX, false };
 static const struct range up_range = { "up_mbit", MBIT_MIN, MBIT_MAX, true };
 static const struct range down_range = { "down_mbit", MBIT_MIN, MBIT_MAX, true };
 
@@ -92,6 +99,8 @@ static void set_value(struct wan_pair *pair, const struct range *r, double value
         pair->delay_ns = (uint64_t)llround(value * 1e6);
     else if (r == &rate_range)
         pair->line.bit_s = bit_s_of(value);
+    else if (r == &burst_range)
+        pair->burst = value;
     else
         pair->loss = value;
 }
@@ -272,13 +281,32 @@ static void set_queues(struct wan_matrix *m, const struct queue_rule *q)
     }
 }
 
+static tutti_status take_discipline(const struct tt_json_place *p, struct json_object *o,
+                                    struct wan_matrix *m)
+{
+    struct json_object *v;
+
+    if (!json_object_object_get_ex(o, "queue", &v))
+        return TUTTI_OK;
+    for (size_t d = 0; d < NDISCIPLINES; d++) {
+        if (!json_object_is_type(v, json_type_string) ||
+            strcmp(json_object_get_string(v), disciplines[d]) != 0)
+            continue;
+        for (uint32_t i = 0; i < m->nhosts * m->nhosts; i++)
+            m->pair[i / m->nhosts][i % m->nhosts].line.discipline = (enum wan_discipline)d;
+        return TUTTI_OK;
+    }
+    return tt_json_wrong_key(p, "queue", "queue must be \"fifo\", \"fair\" or \"policer\"");
+}
+
 /* ---- the whole matrix ---- */
 
 static tutti_status take_whole(const struct tt_json_place *p, struct json_object *o,
                                struct wan_matrix *m)
 {
-    static const char *const known[] = { "about", "hosts",    "delay_ms",  "rate_mbit", "loss",
-                                         "seed",  "queue_ms", "queue_bdp", "queue_bytes" };
+    static const char *const known[] = { "about",       "hosts", "delay_ms",  "rate_mbit",
+                                         "loss",        "seed",  "queue_ms",  "queue_bdp",
+                                         "queue_bytes", "queue", "loss_burst" };
     struct json_object *ignored;
     struct queue_rule queue = { 0 };
     tutti_status st = tt_json_members(p, o, "it", known, sizeof known / sizeof *known);
@@ -291,6 +319,10 @@ static tutti_status take_whole(const struct tt_json_place *p, struct json_object
         st = take_square(p, &rate_range, o, m);
     if (!st)
         st = take_square(p, &loss_range, o, m);
+    if (!st)
+        st = take_square(p, &burst_range, o, m);
+    if (!st)
+        st = take_discipline(p, o, m);
     if (!st)
         st = take_queue_rule(p, o, &queue);
     if (!st && json_object_object_get_ex(o, "seed", &ignored))
@@ -337,7 +369,8 @@ tutti_status wan_matrix_load(struct wan_matrix *out, const char *path)
 tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to, const char *key,
                                double value)
 {
-    static const struct range *const ranges[] = { &delay_range, &rate_range, &loss_range };
+    static const struct range *const ranges[] = { &delay_range, &rate_range, &loss_range,
+                                                  &burst_range };
     const struct tt_json_place place = { .kind = KIND, .from = "change" };
     tutti_status st;
 
@@ -351,7 +384,8 @@ tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to,
                 set_value(&m->pair[from][to], ranges[i], value);
             return st;
         }
-    return tt_json_wrong(&place, "\"%.40s\" is none of delay_ms, rate_mbit and loss", key);
+    return tt_json_wrong(&place, "\"%.40s\" is none of delay_ms, rate_mbit, loss and loss_burst",
+                         key);
 }
 
 static void write_line(FILE *to, const char *rate, const char *queue, const struct wan_line *line)
@@ -365,8 +399,9 @@ static void write_line(FILE *to, const char *rate, const char *queue, const stru
 
 static void write_pair(FILE *to, const struct wan_pair *pair)
 {
-    fprintf(to, "{\"delay_ms\": %.9g, \"loss\": %.9g, ", (double)pair->delay_ns / (double)TT_MS,
-            pair->loss);
+    fprintf(to, "{\"delay_ms\": %.9g, \"loss\": %.9g, \"loss_burst\": %.9g, \"queue\": \"%s\", ",
+            (double)pair->delay_ns / (double)TT_MS, pair->loss, pair->burst > 1 ? pair->burst : 1,
+            disciplines[pair->line.discipline]);
     write_line(to, "rate_mbit", "queue_bytes", &pair->line);
     fputc('}', to);
 }

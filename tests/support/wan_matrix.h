@@ -13,16 +13,27 @@
 #define WAN_MATRIX_BYTES_MAX (1u << 20)     /* maximum size of a file */
 #define WAN_QUEUE_BYTES_MIN 16384           /* ten large packets */
 
+/* What happens to packets that arrive faster than a line sends. */
+enum wan_discipline {
+    WAN_FIFO,               /* they wait in one queue */
+    WAN_FAIR,               /* each flow waits in a queue of its own (wan_fair.h) */
+    WAN_POLICER             /* they do not wait: what exceeds the rate for longer than the queue's
+                               bytes is dropped */
+};
+
 /* A line with a queue in front. */
 struct wan_line {
     uint64_t bit_s;         /* 0: unlimited, without a queue */
     uint64_t queue_bytes;
+    enum wan_discipline discipline;     /* of a pair's line; FIFO: of a host's */
 };
 
 struct wan_pair {
     struct wan_line line;
     uint64_t delay_ns;      /* one way, from the end of the line */
     double loss;            /* loss rate of segments, 0 to 1 */
+    double burst;           /* mean number of segments that are lost in a row; 0 and 1: each is
+                               lost or not by itself */
 };
 
 struct wan_host {
@@ -44,8 +55,8 @@ tutti_status wan_matrix_parse(struct wan_matrix *out, const char *text, size_t b
 /* As wan_matrix_parse, for a file; "-" is standard input. */
 tutti_status wan_matrix_load(struct wan_matrix *out, const char *path);
 
-/* Changes one value of a pair, "delay_ms", "rate_mbit" or "loss", as in the file; its queue stays
- * unchanged. INVALID (logged). */
+/* Changes one value of a pair, "delay_ms", "rate_mbit", "loss" or "loss_burst", as in the file; its
+ * queue stays unchanged. INVALID (logged). */
 tutti_status wan_matrix_change(struct wan_matrix *m, uint32_t from, uint32_t to, const char *key,
                                double value);
 

@@ -1,20 +1,31 @@
 #include "support/wan_net.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/prng.h"
 #include "base/status.h"
+#include "support/wan_fair.h"
 #include "support/wan_packet.h"
 #include "support/wan_queue.h"
 
 #define GOLDEN 0x9e3779b97f4a7c15ull    /* increment of SplitMix64 */
 
+/* What a packet in flight reaches at its time. */
+enum stage {
+    STAGE_PAIR,                         /* the fair queue of the pair */
+    STAGE_LEFT,                         /* the end of the pair's line, after that queue */
+    STAGE_DOWN,                         /* the receiver's line */
+    STAGE_ARRIVED
+};
+
 struct packet {
+    struct wan_fair_item queued;        /* in the fair queue of the pair */
     uint32_t from;
-    bool is_down;                       /* also through the receiver's line */
+    enum stage stage;
     size_t bytes;
     struct wan_shape shape;
     uint8_t frame[];
@@ -31,7 +42,10 @@ struct pair_state {
     struct wan_queue queue;
     struct wan_count count;
     uint64_t drawn;                     /* number of segments whose loss was decided */
+    bool in_burst;                      /* the last segment was lost */
     uint64_t last_ns;                   /* arrival time of the last packet */
+    struct wan_fair *fair;              /* NULL: not used yet */
+    bool sends;                         /* a packet from it is on the line */
 };
 
 struct wan_net {
@@ -60,10 +74,26 @@ tutti_status wan_net_create(struct wan_net **out, const struct wan_matrix *m, ui
     return TUTTI_OK;
 }
 
+static struct packet *packet_of(struct wan_fair_item *item)
+{
+    return (struct packet *)((char *)item - offsetof(struct packet, queued));
+}
+
+static void fair_destroy(struct wan_fair *q)
+{
+    struct wan_fair_item *item;
+
+    while (q && (item = wan_fair_pop(q)))
+        free(packet_of(item));
+    free(q);
+}
+
 void wan_net_destroy(struct wan_net *net)
 {
     for (size_t i = 0; i < net->nevents; i++)
         free(net->heap[i].packet);
+    for (uint32_t i = 0; i < WAN_HOSTS_MAX * WAN_HOSTS_MAX; i++)
+        fair_destroy(net->pair[i / WAN_HOSTS_MAX][i % WAN_HOSTS_MAX].fair);
     free(net->heap);
     free(net->taken);
     free(net);
@@ -133,7 +163,7 @@ static struct packet *packet_create(struct wan_net *net, uint32_t from,
     p = malloc(sizeof *p + bytes);
     if (!p)
         return NULL;
-    *p = (struct packet){ .from = from, .shape = *shape, .bytes = bytes };
+    *p = (struct packet){ .from = from, .stage = STAGE_DOWN, .shape = *shape, .bytes = bytes };
     memcpy(p->frame, frame, bytes);
     net->under_way_bytes += bytes;
     if (net->under_way_bytes > net->under_way_peak_bytes)
@@ -156,8 +186,8 @@ static struct wan_shape shape_of(const struct wan_net *net, const uint8_t *frame
     return shape;
 }
 
-/* Sends segments [first, first + n) of a frame, due at a time. */
-static void send_piece(struct wan_net *net, uint64_t due_ns, uint32_t from,
+/* Sends segments [first, first + n) of a frame, which reach a stage at a time. */
+static void send_piece(struct wan_net *net, uint64_t due_ns, enum stage stage, uint32_t from,
                        const struct wan_shape *s, const uint8_t *frame, size_t bytes,
                        uint32_t first, uint32_t n)
 {
@@ -170,10 +200,27 @@ static void send_piece(struct wan_net *net, uint64_t due_ns, uint32_t from,
         shape = shape_of(net, frame, bytes);
     }
     p = packet_create(net, from, &shape, frame, bytes);
-    if (p)
-        heap_push(net, due_ns, p);
-    else
+    if (!p) {
         net->pair[from][s->to].count.dropped_room += n;
+        return;
+    }
+    p->stage = stage;
+    heap_push(net, due_ns, p);
+}
+
+/* Shortens a packet to its first n segments. */
+static void packet_cut(struct wan_net *net, struct packet *p, uint32_t n)
+{
+    size_t bytes;
+
+    if (n == p->shape.nsegments)
+        return;
+    bytes = wan_piece_write(net->piece, &p->shape, p->frame, 0, n);
+    tt_assert(bytes < p->bytes);
+    net->under_way_bytes -= p->bytes - bytes;
+    p->bytes = bytes;
+    memcpy(p->frame, net->piece, bytes);
+    p->shape = shape_of(net, p->frame, bytes);
 }
 
 /* ---- transfer ---- */
@@ -188,20 +235,34 @@ static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t 
 
     *dropped += n - kept;
     *out_ns = now_ns;
-    if (kept > 0)
-        *out_ns = wan_queue_enter(q, line, now_ns, wan_shape_bytes(s, kept));
+    if (kept > 0) {
+        const uint64_t left_ns = wan_queue_enter(q, line, now_ns, wan_shape_bytes(s, kept));
+
+        *out_ns = line->discipline == WAN_POLICER ? now_ns : left_ns;
+    }
     return kept;
+}
+
+/* Returns the probability that the segment after a lost one, or after another one, is lost: a chain
+ * of two states (Gilbert, "Capacity of a Burst-Noise Channel", 1960). */
+static double loss_after(const struct wan_pair *pair, bool lost)
+{
+    if (pair->burst <= 1 || pair->loss >= 1)
+        return pair->loss;
+    return lost ? 1 - 1 / pair->burst : pair->loss / (pair->burst * (1 - pair->loss));
 }
 
 /* Returns whether the pair's next segment is lost; depends only on the seed, the pair and the
  * segment's number. */
 static bool draw_loss(struct wan_net *net, uint32_t from, uint32_t to)
 {
-    const double loss = net->matrix.pair[from][to].loss;
+    struct pair_state *state = &net->pair[from][to];
+    const double loss = loss_after(&net->matrix.pair[from][to], state->in_burst);
     const uint64_t begin = tt_mix64(net->matrix.seed ^ tt_mix64((uint64_t)from << 32 | (to + 1)));
-    const uint64_t drawn = tt_mix64(begin + net->pair[from][to].drawn++ * GOLDEN);
+    const uint64_t drawn = tt_mix64(begin + state->drawn++ * GOLDEN);
 
-    return (double)(drawn >> 11) < loss * 0x1p53;
+    state->in_burst = (double)(drawn >> 11) < loss * 0x1p53;
+    return state->in_burst;
 }
 
 /* Applies the pair's loss to the first n segments, and sends the remaining ones in as few pieces as
@@ -217,10 +278,96 @@ static void lose(struct wan_net *net, uint64_t due_ns, uint32_t from, const stru
 
         count->lost += is_lost;
         if ((is_lost || i == n) && i > first)
-            send_piece(net, due_ns, from, s, frame, bytes, first, i - first);
+            send_piece(net, due_ns, STAGE_DOWN, from, s, frame, bytes, first, i - first);
         if (is_lost)
             first = i + 1;
     }
+}
+
+/* The first n segments of a frame have left the pair's line. */
+static void leave_line(struct wan_net *net, uint64_t left_ns, uint32_t from,
+                       const struct wan_shape *s, const uint8_t *frame, size_t bytes, uint32_t n)
+{
+    struct pair_state *pair = &net->pair[from][s->to];
+
+    left_ns += net->matrix.pair[from][s->to].delay_ns;
+    pair->last_ns = left_ns > pair->last_ns ? left_ns : pair->last_ns;
+    if (n > 0)
+        lose(net, pair->last_ns, from, s, frame, bytes, n);
+}
+
+/* ---- fair queues ---- */
+
+/* Sends the next packet of a fair queue, if the line is free. */
+static void fair_send(struct wan_net *net, uint64_t now_ns, struct pair_state *pair,
+                      const struct wan_line *line)
+{
+    struct wan_fair_item *item = pair->sends ? NULL : wan_fair_pop(pair->fair);
+    struct packet *p;
+
+    if (!item)
+        return;
+    p = packet_of(item);
+    if (net->nevents == net->nevents_max && !heap_grow(net)) {
+        pair->count.dropped_room += p->shape.nsegments;
+        packet_destroy(net, p);
+        return;
+    }
+    p->stage = STAGE_LEFT;
+    pair->sends = true;
+    heap_push(net, wan_queue_enter(&pair->queue, line, now_ns, item->bytes), p);
+}
+
+/* A packet reaches the fair queue of its pair. If that is full, the longest flow loses packets. */
+static void fair_enter(struct wan_net *net, uint64_t now_ns, struct packet *p)
+{
+    struct pair_state *pair = &net->pair[p->from][p->shape.to];
+    const struct wan_line *line = &net->matrix.pair[p->from][p->shape.to].line;
+    const uint64_t bytes = wan_shape_bytes(&p->shape, p->shape.nsegments);
+    struct wan_fair_item *dropped;
+    uint64_t room;
+    uint32_t n;
+
+    p->queued.flow = wan_flow(p->frame, p->bytes);
+    while (pair->fair->bytes + bytes > line->queue_bytes &&
+           (dropped = wan_fair_drop(pair->fair, p->queued.flow, bytes))) {
+        pair->count.dropped_pair += packet_of(dropped)->shape.nsegments;
+        packet_destroy(net, packet_of(dropped));
+    }
+    room = line->queue_bytes > pair->fair->bytes ? line->queue_bytes - pair->fair->bytes : 0;
+    n = wan_shape_fit(&p->shape, room);
+    n = n < p->shape.nsegments ? n : p->shape.nsegments;
+    pair->count.dropped_pair += p->shape.nsegments - n;
+    if (n == 0) {
+        packet_destroy(net, p);
+        return;
+    }
+    packet_cut(net, p, n);
+    p->queued.bytes = wan_shape_bytes(&p->shape, n);
+    wan_fair_push(pair->fair, &p->queued);
+    fair_send(net, now_ns, pair, line);
+}
+
+/* A packet has left the line behind its fair queue. */
+static void fair_leave(struct wan_net *net, uint64_t now_ns, struct packet *p)
+{
+    struct pair_state *pair = &net->pair[p->from][p->shape.to];
+    const struct wan_line *line = &net->matrix.pair[p->from][p->shape.to].line;
+
+    leave_line(net, now_ns, p->from, &p->shape, p->frame, p->bytes, p->shape.nsegments);
+    pair->sends = false;
+    fair_send(net, now_ns, pair, line);
+    packet_destroy(net, p);
+}
+
+/* Returns whether packets of the pair go through a fair queue. */
+static bool fair_applies(struct pair_state *pair, const struct wan_line *line)
+{
+    if (line->discipline != WAN_FAIR || !line->bit_s)
+        return false;
+    if (!pair->fair && (pair->fair = malloc(sizeof *pair->fair)))
+        wan_fair_init(pair->fair);
+    return pair->fair;
 }
 
 void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uint8_t *frame,
@@ -244,11 +391,13 @@ void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uin
     pair->count.bytes += wan_shape_bytes(&s, s.nsegments);
     n = pass(&net->up[from], &net->matrix.host[from].up, now_ns, &s, s.nsegments,
              &pair->count.dropped_up, &left_ns);
+    if (fair_applies(pair, &line->line)) {
+        if (n > 0)
+            send_piece(net, left_ns, STAGE_PAIR, from, &s, frame, bytes, 0, n);
+        return;
+    }
     n = pass(&pair->queue, &line->line, left_ns, &s, n, &pair->count.dropped_pair, &left_ns);
-    left_ns += line->delay_ns;
-    pair->last_ns = left_ns > pair->last_ns ? left_ns : pair->last_ns;
-    if (n > 0)
-        lose(net, pair->last_ns, from, &s, frame, bytes, n);
+    leave_line(net, left_ns, from, &s, frame, bytes, n);
 }
 
 /* Passes a packet to the down line of its host, where it may wait again, or be split. */
@@ -260,20 +409,27 @@ static void go_down(struct wan_net *net, uint64_t now_ns, struct packet *p)
     const uint32_t n = pass(&net->down[to], &net->matrix.host[to].down, now_ns, &p->shape,
                             p->shape.nsegments, &count->dropped_down, &left_ns);
 
-    if (n > 0 && n < p->shape.nsegments) {
-        const size_t bytes = wan_piece_write(net->piece, &p->shape, p->frame, 0, n);
-
-        tt_assert(bytes < p->bytes);
-        net->under_way_bytes -= p->bytes - bytes;
-        p->bytes = bytes;
-        memcpy(p->frame, net->piece, bytes);
-        p->shape = shape_of(net, p->frame, bytes);
-    }
-    p->is_down = true;
+    if (n > 0)
+        packet_cut(net, p, n);
+    p->stage = STAGE_ARRIVED;
     if (n > 0)
         heap_push(net, left_ns, p);
     else
         packet_destroy(net, p);
+}
+
+static void go_on(struct wan_net *net, uint64_t now_ns, struct packet *p)
+{
+    switch (p->stage) {
+    case STAGE_PAIR:
+        fair_enter(net, now_ns, p);
+        break;
+    case STAGE_LEFT:
+        fair_leave(net, now_ns, p);
+        break;
+    default:
+        go_down(net, now_ns, p);
+    }
 }
 
 uint64_t wan_net_due(const struct wan_net *net)
@@ -290,8 +446,8 @@ bool wan_net_take(struct wan_net *net, uint64_t now_ns, struct wan_arrival *out)
         struct packet *p = e.packet;
         struct wan_count *count = &net->pair[p->from][p->shape.to].count;
 
-        if (!p->is_down) {
-            go_down(net, e.due_ns, p);      /* at its due time, even if processed late */
+        if (p->stage != STAGE_ARRIVED) {
+            go_on(net, e.due_ns, p);        /* at its due time, even if processed late */
             continue;
         }
         count->arrived_segments += p->shape.nsegments;
@@ -330,7 +486,8 @@ static void write_pair(FILE *to, const struct pair_state *pair)
             c->lost, c->dropped_up, c->dropped_pair);
     fprintf(to, "\"dropped_down\": %" PRIu64 ", \"dropped_room\": %" PRIu64 ", ", c->dropped_down,
             c->dropped_room);
-    fprintf(to, "\"queue_peak_bytes\": %" PRIu64 "}", pair->queue.peak_bytes);
+    fprintf(to, "\"queue_peak_bytes\": %" PRIu64 "}",
+            pair->fair ? pair->fair->peak_bytes : pair->queue.peak_bytes);
 }
 
 void wan_net_write(FILE *to, const struct wan_net *net)

@@ -4,11 +4,13 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/prng.h"
 #include "base/status.h"
 
 #define IP4_BYTES 20            /* without options */
 #define IP6_BYTES 40
 #define TCP_BYTES 20
+#define PORTS_BYTES 4           /* of TCP and UDP */
 #define TCP_SEQUENCE 4          /* offsets in the headers */
 #define TCP_OFFSET 12
 #define TCP_FLAGS 13
@@ -120,6 +122,19 @@ bool wan_shape_read(struct wan_shape *out, const uint8_t *frame, size_t bytes, u
     }
     *out = s;
     return true;
+}
+
+uint32_t wan_flow(const uint8_t *frame, size_t bytes)
+{
+    const uint8_t *ip = frame + WAN_VNET_BYTES;
+    const uint32_t header_bytes = is_ip6(ip) ? IP6_BYTES : (ip[0] & 15u) * 4;
+    const uint8_t protocol = ip[is_ip6(ip) ? IP6_PROTOCOL : IP4_PROTOCOL];
+    uint64_t flow = protocol;
+
+    if ((protocol == IPPROTO_TCP || protocol == IPPROTO_UDP) &&
+        bytes >= WAN_VNET_BYTES + header_bytes + PORTS_BYTES)
+        flow |= (uint64_t)get32(ip + header_bytes) << 8;
+    return (uint32_t)(tt_mix64(flow) >> 32);
 }
 
 uint64_t wan_shape_bytes(const struct wan_shape *s, uint32_t n)

@@ -33,6 +33,9 @@ struct wan_shape {
 /* Analyses frame[bytes]. Returns false if it is not a packet to one of nhosts hosts. */
 bool wan_shape_read(struct wan_shape *out, const uint8_t *frame, size_t bytes, uint32_t nhosts);
 
+/* Returns a hash of the flow of a packet that wan_shape_read accepts: its protocol and ports. */
+uint32_t wan_flow(const uint8_t *frame, size_t bytes);
+
 /* Returns the size of its first n segments as packets on a line, with their IP headers. */
 uint64_t wan_shape_bytes(const struct wan_shape *s, uint32_t n);
 

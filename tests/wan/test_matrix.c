@@ -58,7 +58,8 @@ static void written_matrix_reads_the_same(void **state)
     FILE *f = fmemopen(text, sizeof text, "w");
 
     (void)state;
-    read_matrix("{" TWO ", \"delay_ms\": 0.1, \"rate_mbit\": 8.5, \"seed\": 77, \"loss\": 0.001}");
+    read_matrix("{" TWO ", \"delay_ms\": 0.1, \"rate_mbit\": 8.5, \"seed\": 77, \"loss\": 0.001, "
+                "\"loss_burst\": 4, \"queue\": \"fair\"}");
     assert_non_null(f);
     wan_matrix_write(f, &m);
     fclose(f);
@@ -68,8 +69,10 @@ static void written_matrix_reads_the_same(void **state)
                               "{\"name\": \"b\", \"up_mbit\": null, \"up_queue_bytes\": null, "
                               "\"down_mbit\": null, \"down_queue_bytes\": null}], "
                               "\"pairs\": [[null, {\"delay_ms\": 0.1, \"loss\": 0.001, "
+                              "\"loss_burst\": 4, \"queue\": \"fair\", "
                               "\"rate_mbit\": 8.5, \"queue_bytes\": 16384}], "
-                              "[{\"delay_ms\": 0.1, \"loss\": 0.001, \"rate_mbit\": 8.5, "
+                              "[{\"delay_ms\": 0.1, \"loss\": 0.001, \"loss_burst\": 4, "
+                              "\"queue\": \"fair\", \"rate_mbit\": 8.5, "
                               "\"queue_bytes\": 16384}, null]]}\n");
 }
 
@@ -121,6 +124,9 @@ static const struct {
     { "{" TWO ", \"rate_mbit\": 0}", "rate_mbit is 0, but must be from 0.001 to 1e+06" },
     { "{" TWO ", \"queue_ms\": 10, \"queue_bdp\": 1}", "only one is possible" },
     { "{" TWO ", \"queue_bytes\": 1000}", "queue_bytes is 1000, but must be from 16384" },
+    { "{" TWO ", \"queue\": \"red\"}", "queue must be \"fifo\", \"fair\" or \"policer\"" },
+    { "{" TWO ", \"queue\": 3}", "queue must be" },
+    { "{" TWO ", \"loss_burst\": 0.5}", "loss_burst is 0.5, but must be from 1 to 1e+06" },
     { "{" TWO ", \"seed\": -1}", "\"seed\" must be a whole number" },
     { "{" TWO ", \"delay_ms\": [[[[[[1]]]]]]}", "m.json:1:59: objects and arrays are nested "
                                                 "deeper than the format allows" },

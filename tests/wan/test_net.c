@@ -1,5 +1,6 @@
 /* The WAN as a pure state machine: sent and received packets, in virtual time. */
 #include <math.h>
+#include <netinet/ip.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -36,6 +37,20 @@ static void send_plain(struct wan_net *net, uint64_t now_ns, uint32_t from, uint
                        uint32_t payload)
 {
     wan_net_send(net, now_ns, from, frame, frame_make(frame, false, from, to, payload, 0, now_ns));
+}
+
+/* Sends a packet of a flow: its number is the TCP source port. */
+static void send_flow(struct wan_net *net, uint64_t now_ns, uint8_t flow, uint32_t payload)
+{
+    const size_t bytes = frame_make(frame, false, 0, 1, payload, 0, now_ns);
+
+    frame[WAN_VNET_BYTES + sizeof(struct iphdr) + 1] = flow;
+    wan_net_send(net, now_ns, 0, frame, bytes);
+}
+
+static uint8_t flow_of(const struct wan_arrival *a)
+{
+    return a->frame[WAN_VNET_BYTES + sizeof(struct iphdr) + 1];
 }
 
 /* Returns the next arrival, at exactly its time. */
@@ -223,6 +238,93 @@ static void losses_are_independent_of_packet_length(void **state)
     assert_memory_equal(one_by_one, together, sizeof together);
 }
 
+/* Runs of lost segments have the mean length of the matrix, and the share of lost ones is as
+ * without bursts. */
+static void losses_come_in_bursts(void **state)
+{
+    enum { SEGMENTS = 200000 };
+    struct wan_matrix m = plain();
+    uint64_t nlost, nbursts = 0, before = 0;
+    struct wan_net *net;
+    bool lost = false;
+
+    (void)state;
+    m.pair[0][1].loss = 0.02;
+    m.pair[0][1].burst = 8;
+    net = net_of(&m);
+    for (int i = 0; i < SEGMENTS; i++) {
+        struct wan_arrival a;
+
+        send_plain(net, 0, 0, 1, 100);
+        while (wan_net_take(net, 0, &a))
+            ;
+        nlost = wan_net_count(net, 0, 1)->lost;
+        nbursts += nlost > before && !lost;
+        lost = nlost > before;
+        before = nlost;
+    }
+    assert_true(fabs((double)before / SEGMENTS - 0.02) < 0.003);
+    assert_true(fabs((double)before / (double)nbursts - 8) < 0.8);
+    wan_net_destroy(net);
+}
+
+/* A burst as long as the bucket passes without delay; what exceeds it is dropped. */
+static void policer_drops_instead_of_delaying(void **state)
+{
+    struct wan_matrix m = plain();
+    struct wan_net *net;
+
+    (void)state;
+    m.pair[0][1].line =
+        (struct wan_line){ .bit_s = 8000000, .queue_bytes = 20000, .discipline = WAN_POLICER };
+    net = net_of(&m);
+    for (uint64_t s = 0; s < 2; s++) {
+        for (int i = 0; i < 50; i++)
+            send_plain(net, s * TT_SECOND, 0, 1, 1000 - FRAME_HEADER_4);
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(next(net).due_ns, s * TT_SECOND);
+        assert_int_equal(wan_net_due(net), TT_NEVER);
+    }
+    assert_int_equal(wan_net_count(net, 0, 1)->dropped_pair, 60);
+    for (uint64_t ms = 0; ms < 100; ms++)       /* at the rate of the line, nothing is dropped */
+        send_plain(net, 3 * TT_SECOND + ms * TT_MS, 0, 1, 1000 - FRAME_HEADER_4);
+    assert_int_equal(wan_net_count(net, 0, 1)->dropped_pair, 60);
+    wan_net_destroy(net);
+}
+
+/* A flow with 40 packets waits, and one with 3 starts: the latter's packets leave in turn with the
+ * other's. When the queue is full, the long flow loses its last packets. */
+static void fair_queue_sends_flows_in_turn(void **state)
+{
+    enum { ELEPHANT = 40, MOUSE = 3, QUEUE = 30 };
+    struct wan_matrix m = plain();
+    uint64_t nlong = 0, nshort = 0, last_short_ns = 0;
+    struct wan_net *net;
+
+    (void)state;
+    m.pair[0][1].line =
+        (struct wan_line){ .bit_s = 8000000, .queue_bytes = QUEUE * 1000, .discipline = WAN_FAIR };
+    m.pair[0][1].delay_ns = 5 * TT_MS;
+    net = net_of(&m);
+    for (int i = 0; i < ELEPHANT; i++)
+        send_flow(net, 0, 1, 1000 - FRAME_HEADER_4);
+    for (int i = 0; i < MOUSE; i++)
+        send_flow(net, 0, 2, 1000 - FRAME_HEADER_4);
+    while (wan_net_due(net) != TT_NEVER) {
+        const struct wan_arrival a = next(net);
+
+        nlong += flow_of(&a) == 1;
+        nshort += flow_of(&a) == 2;
+        last_short_ns = flow_of(&a) == 2 ? a.due_ns : last_short_ns;
+        assert_int_equal(a.due_ns, (nlong + nshort) * TT_MS + 5 * TT_MS);
+    }
+    assert_int_equal(nshort, MOUSE);
+    assert_int_equal(nlong, QUEUE + 1 - MOUSE);     /* one is on the line */
+    assert_true(last_short_ns <= 5 * TT_MS + 12 * TT_MS);
+    assert_int_equal(wan_net_count(net, 0, 1)->dropped_pair, ELEPHANT - nlong);
+    wan_net_destroy(net);
+}
+
 static void shorter_delay_causes_no_overtaking(void **state)
 {
     struct wan_matrix m = plain();
@@ -291,21 +393,28 @@ struct traffic {
     uint64_t down_bytes[NHOSTS];
 };
 
+static struct wan_line drawn_line(struct tt_prng *p, uint64_t bit_s)
+{
+    return (struct wan_line){ .bit_s = tt_prng_below(p, 3) * bit_s,
+                              .queue_bytes = 20000 + tt_prng_below(p, 100000) };
+}
+
+/* All packets have the same ports, i.e. those of a pair are one flow, which stays in order. */
 static struct wan_matrix drawn_matrix(struct tt_prng *p)
 {
     struct wan_matrix m = plain();
 
     m.seed = tt_prng_u64(p);
     for (uint32_t a = 0; a < NHOSTS; a++) {
-        m.host[a].up =
-            (struct wan_line){ tt_prng_below(p, 3) * 40000000, 20000 + tt_prng_below(p, 100000) };
-        m.host[a].down =
-            (struct wan_line){ tt_prng_below(p, 3) * 30000000, 20000 + tt_prng_below(p, 100000) };
-        for (uint32_t b = 0; b < NHOSTS; b++)
-            m.pair[a][b] = (struct wan_pair){ .line = { tt_prng_below(p, 3) * 20000000,
-                                                        20000 + tt_prng_below(p, 100000) },
+        m.host[a].up = drawn_line(p, 40000000);
+        m.host[a].down = drawn_line(p, 30000000);
+        for (uint32_t b = 0; b < NHOSTS; b++) {
+            m.pair[a][b] = (struct wan_pair){ .line = drawn_line(p, 20000000),
                                               .delay_ns = tt_prng_below(p, 50) * TT_MS,
-                                              .loss = (double)tt_prng_below(p, 3) * 0.05 };
+                                              .loss = (double)tt_prng_below(p, 3) * 0.05,
+                                              .burst = (double)tt_prng_below(p, 5) };
+            m.pair[a][b].line.discipline = (enum wan_discipline)tt_prng_below(p, 3);
+        }
     }
     return m;
 }
@@ -406,6 +515,9 @@ int main(void)
         cmocka_unit_test(down_line_limits_received_data),
         cmocka_unit_test(losses_follow_the_seed),
         cmocka_unit_test(losses_are_independent_of_packet_length),
+        cmocka_unit_test(losses_come_in_bursts),
+        cmocka_unit_test(policer_drops_instead_of_delaying),
+        cmocka_unit_test(fair_queue_sends_flows_in_turn),
         cmocka_unit_test(shorter_delay_causes_no_overtaking),
         cmocka_unit_test(path_can_be_cut_and_restored),
         cmocka_unit_test(data_in_flight_is_bounded),
