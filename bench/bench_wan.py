@@ -10,6 +10,10 @@ compared with the prediction of `tutti ring order` for the best ring. "north-ame
 concurrent rings are predicted to be faster than one, because the paths between pairs are slower
 than the hosts' interfaces.
 
+"50 ms round trip" is one line with losses, on which one TCP connection reaches a tenth of the
+rate: many all-reduces at once or one by one, against the best number of iperf3 streams, and against
+PCCL with 16 and 64 connections.
+
 The value of a row is the median over rounds. Each row shows the delay of packets in the relay
 (late_us) and the number of unread packets (unread): if this is not 0, the number was limited by
 this machine."""
@@ -19,7 +23,7 @@ import statistics
 import subprocess
 import time
 
-from lib import build, distant, quiet, say, wan
+from lib import build, distant, parts, quiet, say, wan
 from lib.group import GroupError, Refused
 
 SUMMARY = "peers at large distances: throughput of the network, and all-reduces over it"
@@ -119,7 +123,7 @@ def reaches(options):
     """{name: target} of all selected rows."""
     known = {**{case[0]: case[5] for case in LINES + FAST},
              **{share[0]: share[3] for share in SHARES}, TWO_RINGS: None, **EUROPES,
-             **{what: None for name in LARGER for what in larger_names(name)}}
+             **{what: None for name in LARGER for what in larger_names(name)}, **parts.names()}
     return {what: reach for what, reach in known.items() if is_wanted(options, what)}
 
 
@@ -465,6 +469,7 @@ def run(options):
         return
     yield from net_rows(options)
     yield from share_rows(options)
+    yield from parts.rows(options, is_wanted)
     if is_wanted(options, TWO_RINGS):
         yield two_rings_row(options)
     if any(is_wanted(options, what) for what in EUROPES):

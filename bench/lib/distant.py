@@ -36,12 +36,12 @@ def elastic(net, order, path=None, port=PORT):
           for rank, host in enumerate(order))])
 
 
-def pccl_peers(net, order, port, probes=PCCL_PROBES[0]):
+def pccl_peers(net, order, port, probes=PCCL_PROBES[0], pool=8):
     """PCCL's peers, whose master is on the first host, at an unused port. probes: number of
-    concurrent connections with which optimize measures a link."""
+    concurrent connections with which optimize measures a link; pool: of those that carry data."""
     start, library = pccl.command()
     at = f"{net.address(order[0])}:{port}"
-    env = {"PCCL_NUM_BENCHMARK_CONNECTIONS": str(probes)}
+    env = {"PCCL_NUM_BENCHMARK_CONNECTIONS": str(probes), "PCCL_PEER_POOL": str(pool)}
     return Group("PCCL", len(order),
                  [(net.inside(host, *start, "{dir}", rank, len(order), at, library), env)
                   for rank, host in enumerate(order)])

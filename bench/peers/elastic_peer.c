@@ -6,7 +6,7 @@
  *             plain_row: 16 in sequence; tentative: tutti_run_collective, whose outcome comes with
  *             the next one; partial: in mode TUTTI_PARTIAL, with contributions of all members;
  *             otherwise (elastic) tutti_run_collective and its outcome; elastic_row: 16 of these in
- *             sequence
+ *             sequence; N_at_once, N_in_row (peer.h): plain
  * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, without pending changes; otherwise an
  *             elastic barrier; optimize: the same, after tutti_run_optimize, which is not timed
  *
@@ -62,6 +62,7 @@ struct peer {
     int roles;                  /* 0: no groups */
     tutti_comm *role, *group;   /* for plain operations; NULL: no groups */
     const struct algo *algo;    /* of the current command */
+    int parts, at_once;         /* parts 0: the buffer is reduced as a whole */
     tutti_elastic ops[2];       /* of tentative operations, in turn */
     unsigned turn;
     int open;                   /* the last one has no outcome yet */
@@ -75,12 +76,17 @@ static void check(tutti_status status, const char *call)
     exit(1);
 }
 
-static const struct algo *algo_of(const struct peer_job *job)
+static const struct algo in_parts = { "", PLAIN, TUTTI_SCOPE_ALL, ON_ALLREDUCE, NULL, 0 };
+
+static const struct algo *algo_of(struct peer *p, const struct peer_job *job)
 {
     const int on = job->coll == PEER_ALLREDUCE ? ON_ALLREDUCE
                    : job->coll == PEER_BARRIER ? ON_BARRIER
                                                : 0;
 
+    p->parts = peer_parts(job->algo, &p->at_once);
+    if (p->parts)
+        return on == ON_ALLREDUCE ? &in_parts : NULL;
     for (size_t i = 0; i < sizeof(algos) / sizeof(*algos); i++)
         if (!strcmp(job->algo, algos[i].name))
             return algos[i].on & on ? &algos[i] : NULL;
@@ -95,7 +101,7 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     int outcome = 0;
 
     (void)fresh;
-    p->algo = algo_of(job);
+    p->algo = algo_of(p, job);
     if (!p->algo)
         return "this contestant has no such collective, or no algorithm of that name for it";
     if (p->algo->on & ON_GROUPS && !p->roles)
@@ -149,10 +155,31 @@ static void run_once(struct peer *p, const struct peer_job *job)
     }
 }
 
+static void run_parts(struct peer *p, const struct peer_job *job)
+{
+    tutti_request *requests[PEER_PARTS_MAX];
+    size_t at;
+
+    for (int i = 0; i < p->parts; i++) {
+        const tutti_call call = { .size = sizeof(call), .request = &requests[i] };
+        const size_t count = peer_part(job, i, p->parts, &at);
+
+        check(tutti_allreduce(job->src + at, job->dst + at, count, TUTTI_F32, TUTTI_SUM,
+                              comm_of(p), p->at_once ? &call : NULL),
+              "tutti_allreduce");
+    }
+    if (p->at_once)
+        check(tutti_wait_all(requests, (size_t)p->parts), "tutti_wait_all");
+}
+
 static void run(void *ctx, const struct peer_job *job)
 {
     struct peer *p = ctx;
 
+    if (p->parts) {
+        run_parts(p, job);
+        return;
+    }
     for (int i = 0; i <= p->algo->more; i++)
         run_once(p, job);
 }

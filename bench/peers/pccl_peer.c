@@ -6,9 +6,13 @@
  * follow its Python binding. Rank 0 starts the master as a separate process, as PCCL's users do.
  *
  * one        one all-reduce, which uses one connection of the pool
- * eight      eighths, all concurrently, over a pool of eight connections: PCCL's way to use several
+ * N_at_once  N parts, all concurrently (peer.h): PCCL's way to use several connections
+ * N_in_row   N parts, one after the other
+ * eight      8_at_once
  * optimize   of a barrier: pcclOptimizeTopology first, which measures all links and changes the
  *            ring
+ *
+ * Its pool has PCCL_PEER_POOL connections, 8 by default.
  *
  * PCCL has no barrier and no other collectives, so those of the benchmark itself use memory shared
  * by the ranks. */
@@ -27,7 +31,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define POOL 8
+#define POOL "8"
 
 /* ---- declarations of its library ---- */
 
@@ -136,6 +140,7 @@ static void check(int result, const char *call)
 struct peer {
     struct meeting meeting;     /* must be first: functions of meeting.h get this pointer */
     void *comm;
+    int parts, at_once;         /* parts 0: one all-reduce */
 };
 
 /* PCCL's documentation recommends a retry on failure. Its examples update the topology
@@ -160,7 +165,8 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     (void)fresh;
     if (job->coll != PEER_ALLREDUCE && job->coll != PEER_BARRIER)
         return "PCCL has no such collective";
-    if (job->algo[0] && !optimizes && strcmp(job->algo, "one") && strcmp(job->algo, "eight"))
+    p->parts = peer_parts(strcmp(job->algo, "eight") ? job->algo : "8_at_once", &p->at_once);
+    if (job->algo[0] && !optimizes && !p->parts && strcmp(job->algo, "one"))
         return "this peer has no algorithm of that name";
     if (optimizes)
         optimize(p);
@@ -180,30 +186,25 @@ static void run(void *ctx, const struct peer_job *job)
 {
     struct peer *p = ctx;
     struct pccl_info info;
-    struct pccl_async ops[POOL];
-    size_t n = 0;
+    struct pccl_async ops[PEER_PARTS_MAX];
+    const int n = p->parts ? p->parts : 1;
+    size_t at;
 
     if (job->coll == PEER_BARRIER) {
         meeting_barrier(&p->meeting);
         return;
     }
-    if (strcmp(job->algo, "eight")) {
-        const struct pccl_reduce all = sum_of(job->count, 0);
+    for (int i = 0; i < n; i++) {
+        const struct pccl_reduce some = sum_of(peer_part(job, i, n, &at), (uint64_t)i);
 
-        check(pccl.allreduce(job->src, job->dst, &all, p->comm, &info), "pcclAllReduce");
-        return;
+        if (n > 1 && p->at_once)
+            check(pccl.start(job->src + at, job->dst + at, &some, p->comm, &ops[i]),
+                  "pcclAllReduceAsync");
+        else
+            check(pccl.allreduce(job->src + at, job->dst + at, &some, p->comm, &info),
+                  "pcclAllReduce");
     }
-    for (size_t at = 0; at < job->count; n++) {
-        const size_t part = (job->count + POOL - 1) / POOL < job->count - at
-                                ? (job->count + POOL - 1) / POOL
-                                : job->count - at;
-        const struct pccl_reduce some = sum_of(part, n);
-
-        check(pccl.start(job->src + at, job->dst + at, &some, p->comm, &ops[n]),
-              "pcclAllReduceAsync");
-        at += part;
-    }
-    for (size_t i = 0; i < n; i++)
+    for (int i = 0; i < n && n > 1 && p->at_once; i++)
         check(pccl.await(&ops[i], &info), "pcclAwaitAsyncReduce");
 }
 
@@ -255,7 +256,8 @@ static void start_master(struct pccl_address at)
 /* Waits until all ranks have joined. */
 static void join(struct peer *p, struct pccl_address master)
 {
-    struct pccl_conf conf = { .master = master, .pool = POOL };
+    const char *pool = getenv("PCCL_PEER_POOL");
+    struct pccl_conf conf = { .master = master, .pool = (size_t)atoi(pool ? pool : POOL) };
     int result = 1, world = 0;
 
     check(pccl.create(&conf, &p->comm), "pcclCreateCommunicator");

@@ -342,6 +342,23 @@ static FILE *open_pipe(const char *dir, const char *name, int flags)
     return f;
 }
 
+int peer_parts(const char *algo, int *at_once)
+{
+    char *end;
+    const long n = strtol(algo, &end, 10);
+
+    *at_once = strcmp(end, "_at_once") == 0;
+    return n >= 1 && n <= PEER_PARTS_MAX && (*at_once || strcmp(end, "_in_row") == 0) ? (int)n : 0;
+}
+
+size_t peer_part(const struct peer_job *job, int i, int n, size_t *at)
+{
+    const size_t each = (job->count + (size_t)n - 1) / (size_t)n;
+
+    *at = (size_t)i * each < job->count ? (size_t)i * each : job->count;
+    return each < job->count - *at ? each : job->count - *at;
+}
+
 int peer_serve(const char *dir, const struct peer_ops *ops, void *ctx)
 {
     struct server s = { .ops = ops, .ctx = ctx };

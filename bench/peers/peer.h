@@ -65,6 +65,13 @@ struct peer_ops {
     void        (*addends)(void *ctx, const struct peer_job *job, int *n, int *sum);
 };
 
+/* Algorithms "N_at_once" and "N_in_row": the buffer is reduced in N equal parts, by N operations at
+ * the same time or one after the other. Returns N, and sets *at_once; 0: another algorithm. */
+#define PEER_PARTS_MAX 64
+int peer_parts(const char *algo, int *at_once);
+/* Returns the number of values of part i of n, and sets *at to its offset. */
+size_t peer_part(const struct peer_job *job, int i, int n, size_t *at);
+
 /* "allreduce", ... */
 const char *peer_coll_name(enum peer_coll coll);
 
