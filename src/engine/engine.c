@@ -304,31 +304,35 @@ static const struct tt_wire *expected_wire(const struct tt_engine *e, uint32_t p
     return NULL;
 }
 
-/* Returns the wire that the peer is or would be reached over, or NULL. */
-static const struct tt_wire *wire_to(struct tt_engine *e, uint32_t peer)
+/* Returns the wire that the peer is or would be reached over, or NULL. Its capabilities, as of now,
+ * are in *caps: links that come up change them, under the progress lock. */
+static const struct tt_wire *wire_to(struct tt_engine *e, uint32_t peer, uint32_t *caps)
 {
     const struct tt_peer *p;
     const struct tt_wire *w;
 
     tt_progress_lock(e);
     p = tt_peer_get(e, peer);
-    w = p ? p->wire : NULL;
+    w = p && p->wire ? p->wire : expected_wire(e, peer);
+    *caps = w ? w->caps : 0;
     tt_progress_unlock(e);
-    return w ? w : expected_wire(e, peer);
+    return w;
 }
 
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer)
 {
-    const struct tt_wire *w = wire_to(e, peer);
+    uint32_t caps;
+    const struct tt_wire *w = wire_to(e, peer, &caps);
 
     return w ? w->ops->name : "none";
 }
 
 bool tt_engine_wire_is_ordered(struct tt_engine *e, uint32_t peer)
 {
-    const struct tt_wire *w = wire_to(e, peer);
+    uint32_t caps;
 
-    return w && (w->caps & (TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_AWAITS)) == TT_WIRE_CAP_ORDERED;
+    wire_to(e, peer, &caps);
+    return (caps & (TT_WIRE_CAP_ORDERED | TT_WIRE_CAP_AWAITS)) == TT_WIRE_CAP_ORDERED;
 }
 
 void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job,

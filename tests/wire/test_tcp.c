@@ -649,7 +649,7 @@ static void few_role(struct node *n)
     for (uint64_t i = 0; i < FEW_PUTS; i++) {
         struct tt_desc d = node_signal(n, !n->rank, 0, TT_SIGNAL_SET, i + 1);
 
-        UNTIL(n, link->lanes[1].fd >= 0 && link->lanes[2].fd >= 0);
+        UNTIL(n, !link->load.lane[1].down && !link->load.lane[2].down);
         pattern_fill(source, FEW_BYTES, i);
         d.flags = i % 4 == 3 ? TT_DESC_INLINE | TT_DESC_FEW_LANES : TT_DESC_FEW_LANES;
         d.lane = 2;
@@ -691,7 +691,7 @@ static uint32_t lanes_up(const struct tt_tcp_link *link)
     uint32_t up = 0;
 
     for (uint32_t i = 0; i < link->nlanes; i++)
-        up += link->lanes[i].fd >= 0;
+        up += !link->load.lane[i].down;
     return up;
 }
 
@@ -839,6 +839,7 @@ enum {
 static int open_lane(struct node *n, uint16_t lane)
 {
     struct tt_hello h = hello_to(n, 0), answer;
+    struct tt_frame ready;
     uint8_t in[TT_HELLO_BYTES];
     const int fd = raw_connect(n, 0), little = 128 << 10;
 
@@ -851,6 +852,10 @@ static int open_lane(struct node *n, uint16_t lane)
                  answer.lanes == SLOW_LANES);
     h.kind = TT_CONFIRM;
     say(fd, &h, node_secret, TT_HELLO_BYTES);
+    if (lane > 0) {
+        CHECK(n, recv(fd, in, sizeof in, MSG_WAITALL) == TT_FRAME_BYTES);
+        CHECK(n, tt_frame_read(&ready, in) && ready.kind == TT_FRAME_READY);
+    }
     return fd;
 }
 

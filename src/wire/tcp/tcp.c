@@ -167,6 +167,7 @@ static tutti_status tcp_open(struct tt_wire **out, const struct tt_wire_conf *co
     t->acceptor.listener = t->timer_fd = t->epoll_fd = -1;
     t->host = tt_host_hash();
     t->link_lost = tt_tcp_handshakes_end;
+    t->lane_lost = tt_tcp_lane_retry;
 
     st = list_addresses(t);
     if (st == TUTTI_OK)

@@ -56,9 +56,11 @@
 #define TT_TCP_REPLIES 64               /* more than the peer's requests plus one acknowledgement */
 #define TT_TCP_REMOTES 1024             /* puts per link with pending remote completion */
 /* unacknowledged messages per link with several lanes, which may overtake each other */
-#define TT_TCP_WINDOW 1024
+#define TT_TCP_WINDOW 4096
 /* unacknowledged messages of a single lane: far below half of the number space */
 #define TT_TCP_AHEAD (1u << 20)
+/* attempts in a row to open a lane after which it counts as failed; it is tried again, but later */
+#define TT_TCP_TRIES 3
 /* initial capacity of completions queued for poll; a power of two */
 #define TT_TCP_DONES 4096
 
@@ -110,6 +112,9 @@ struct tt_tcp_lane {
     bool more;                  /* TLS may hold received bytes that the socket does not report */
     struct tt_tcp_link *link;
     uint32_t number;            /* index among the link's lanes */
+    bool unready;               /* opened by this end, without the peer's READY yet: nothing is
+                                   sent on it, so it may end without an effect on the link */
+    uint8_t failures;           /* attempts to open it that failed in a row */
     bool dirty;                 /* is in tt_tcp.dirty */
     bool blocked;               /* the kernel accepted less than offered: wait for EPOLLOUT */
     uint32_t watching;          /* epoll events besides the end: EPOLLIN, EPOLLOUT */
@@ -232,7 +237,7 @@ struct tt_tcp_link {
     struct tt_tcp_address address;
     struct tt_tcp_way order[1 + TT_TCP_ENDPOINTS];  /* candidates, best first */
     uint8_t ncandidates, candidate;
-    uint32_t failures, silent_attempts;
+    uint32_t failures, silent_attempts;     /* of the first lane */
     uint64_t starved_ns;                /* time since when no descriptor has been free to
                                            connect; 0: one is free */
     bool refused;               /* the failure of TLS was logged */
@@ -289,10 +294,13 @@ struct tt_tcp {
     struct tt_tcp_lane *dirty;
     struct tt_rput_news_list news;
     void (*link_lost)(struct tt_tcp_link *link);    /* ends connection attempts of a lost link */
+    void (*lane_lost)(struct tt_tcp_lane *lane);    /* tries later to open a lane again that has
+                                                       ended before it was ready */
 
     struct tt_tcp_handshake *greetings;  /* connections that are not lanes yet */
     uint32_t nunauthenticated;                /* connections that have not proved the secret */
-    uint32_t nopening;                  /* connections that we have started */
+    uint32_t nopening;                  /* connections that we have started, without further
+                                           lanes that are tried again later */
     uint64_t npolls;
     uint32_t tick;
     uint32_t polls;                     /* since the last arm, while epoll watches lanes (not
@@ -362,6 +370,13 @@ struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
 /* Makes the connection a lane, which then owns it. False: out of memory. */
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream);
+/* The peer has the lane, too: data may be sent on it from now on. */
+void tt_tcp_lane_ready(struct tt_tcp_lane *lane);
+/* Tells the peer, which has opened the lane, that this end has it. */
+void tt_tcp_lane_welcome(struct tt_tcp_lane *lane);
+/* A lane has ended on which nothing was sent: closes it. The link ends, with status OK, if it was
+ * the last one. */
+void tt_tcp_lane_drop(struct tt_tcp_lane *lane);
 void tt_tcp_link_up(struct tt_tcp_link *link);
 /* A lane has ended after the peer's BYE. The link ends, with status OK, with its last lane. */
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
@@ -400,6 +415,8 @@ bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
 /* Returns how many lanes we offer a peer, to which fd is the first connection: fewer than it should
  * have if few descriptors are free. Constant for a link. */
 uint32_t tt_tcp_offer(struct tt_tcp_link *link, int fd);
+/* Lowers the offer of the initiator, before its CONFIRM, if fd has a shorter round trip by now. */
+void tt_tcp_offer_confirm(struct tt_tcp_link *link, int fd);
 /* Sets the number of lanes of the link that do not exist yet. */
 void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes);
 /* Returns whether another lane leaves the reserve of descriptors untouched. */
@@ -426,6 +443,8 @@ void tt_tcp_handshake_step(struct tt_tcp_handshake *g);       /* the connection 
 void tt_tcp_handshakes_expire(struct tt_tcp *t, uint64_t now_ns);
 uint64_t tt_tcp_handshakes_deadline(const struct tt_tcp *t);
 void tt_tcp_handshakes_end(struct tt_tcp_link *link);
+/* Opens a lane later that has ended before it was ready. */
+void tt_tcp_lane_retry(struct tt_tcp_lane *lane);
 void tt_tcp_handshakes_close(struct tt_tcp *t);
 
 /* ---- tcp_send.c ---- */

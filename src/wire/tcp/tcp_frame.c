@@ -122,7 +122,7 @@ uint64_t tt_frame_payload(const struct tt_frame *f)
 /* ---- the handshake ---- */
 
 #define HELLO_MAGIC 0x49545554u /* "TUTI" */
-#define HELLO_VERSION 4
+#define HELLO_VERSION 5
 
 void tt_hello_write(const struct tt_hello *h, const uint8_t secret[16], uint8_t out[TT_HELLO_BYTES])
 {

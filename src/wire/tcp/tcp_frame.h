@@ -26,6 +26,8 @@ enum tt_frame_kind {
     TT_FRAME_BYE,       /* last frame of a connection that closes in order */
     TT_FRAME_LANES,     /* asks the initiator of the link to open its lanes before the number
                            `token` */
+    TT_FRAME_READY,     /* first frame to the initiator on a lane after the first: this end has the
+                           lane, so data may be sent on it */
     TT_FRAME_KINDS
 };
 

@@ -3,6 +3,11 @@
  * up at the acceptor, so a connection that its initiator has given up has no effect. Further lanes
  * follow in the same way, with the nonce of the first.
  *
+ * A further lane is complete with a fourth message, the acceptor's frame READY. Before it, the
+ * initiator sends no data there: the acceptor may close the connection, because the link ends,
+ * without having read CONFIRM. That the initiator then takes for a lane that was not opened. A lane
+ * that does not connect is tried again, with longer and longer pauses.
+ *
  * Both ends may start at once. The lower rank's connection wins. Having sent HELLO, it delays the
  * response to the other's HELLO (STANDBY), and accepts it only if its own attempt fails. The higher
  * rank responds at once, and drops its own attempt when the other's is confirmed.
@@ -31,6 +36,9 @@
 #define PAUSE_NS (50 * TT_MS)           /* before all candidates are tried again */
 #define STARVED_NS (2 * TT_SECOND)
 #define ROUNDS_MAX 3                    /* maximum rounds of failed attempts */
+/* before a further lane is tried again that has failed; doubled with each failure, up to 64 s */
+#define LANE_PAUSE_NS TT_SECOND
+#define LANE_DOUBLINGS 6
 
 enum greeting_state {
     CONNECTING,     /* ours: waiting for the connection */
@@ -69,12 +77,18 @@ static bool is_outgoing(const struct tt_tcp_handshake *g)
     return g->state <= PAUSED;
 }
 
+/* Returns whether poll should look at our connection often. */
+static bool is_opening(enum greeting_state state, uint32_t lane)
+{
+    return state < PAUSED || (state == PAUSED && lane == 0);
+}
+
 static void greeting_set_state(struct tt_tcp_handshake *g, enum greeting_state state,
                                uint64_t deadline_ns)
 {
     struct tt_tcp *t = g->tcp;
 
-    t->nopening += (state <= PAUSED) - (g->state <= PAUSED);
+    t->nopening += is_opening(state, g->lane) - is_opening(g->state, g->lane);
     t->nunauthenticated += (state == STRANGER) - (g->state == STRANGER);
     g->state = state;
     g->deadline_ns = deadline_ns;
@@ -228,6 +242,18 @@ void tt_tcp_handshakes_close(struct tt_tcp *t)
 
 static void lanes_open(struct tt_tcp_link *link, uint32_t first);
 
+/* Opens the lanes that the link begins with. The other end may open them on demand only, and then
+ * learns their number here. */
+static void first_lanes_open(struct tt_tcp_link *link)
+{
+    const struct tt_frame f = { .kind = TT_FRAME_LANES, .token = link->requested };
+
+    if (link->initiator)
+        lanes_open(link, 1);
+    else if (link->requested > 1)
+        tt_tcp_reply(link, &f, NULL, 0);    /* the queue is empty */
+}
+
 /* The first lane is agreed: the link is up. Ends other attempts for it, and responds to early
  * HELLOs of further lanes. */
 static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
@@ -246,6 +272,7 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
             "out of memory");
         return;
     }
+    tt_tcp_lane_ready(&link->lanes[0]);
     tt_tcp_set_pending_lanes(link, lanes - 1);
     tt_tcp_link_up(link);
 
@@ -257,8 +284,7 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
             greeting_end(o);
     }
     link->requested = link->on_demand ? t->conf.lanes : lanes;
-    if (link->initiator)
-        lanes_open(link, 1);
+    first_lanes_open(link);
 }
 
 /* ---- outgoing connections ---- */
@@ -310,6 +336,33 @@ static struct tt_tcp_way way_of(const struct tt_tcp_handshake *g)
                         : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
 }
 
+/* A further lane has not connected: it is tried again, soon at first. The link has others. */
+static void lane_failed(struct tt_tcp_handshake *g)
+{
+    struct tt_tcp_lane *lane = &g->link->lanes[g->lane];
+    const uint32_t more = lane->failures - (TT_TCP_TRIES - 1u);
+
+    lane->failures += lane->failures < UINT8_MAX;
+    if (lane->failures < TT_TCP_TRIES) {
+        greeting_set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
+        return;
+    }
+    if (lane->failures == TT_TCP_TRIES)
+        tt_log(TT_LOG_INFO, "tcp: cannot connect lane %u to rank %u; it is tried again later",
+               g->lane, g->link->peer);
+    greeting_set_state(g, PAUSED,
+                       tt_now_ns() +
+                           (LANE_PAUSE_NS << (more < LANE_DOUBLINGS ? more : LANE_DOUBLINGS)));
+}
+
+void tt_tcp_lane_retry(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp_handshake *g = greeting_create(lane->link->tcp, lane->link, lane->number);
+
+    if (g)
+        lane_failed(g);
+}
+
 /* No descriptor is free. This is not a failure of the peer: the same address is tried again
  * later. */
 static void attempt_starved(struct tt_tcp_handshake *g, int err)
@@ -317,12 +370,12 @@ static void attempt_starved(struct tt_tcp_handshake *g, int err)
     struct tt_tcp_link *const link = g->link;
     const uint64_t now_ns = tt_now_ns();
 
-    if (!link->starved_ns)
-        link->starved_ns = now_ns;
     if (g->lane > 0) {
-        attempts_over(g);
+        lane_failed(g);
         return;
     }
+    if (!link->starved_ns)
+        link->starved_ns = now_ns;
     if (now_ns - link->starved_ns > STARVED_NS) {   /* no descriptor will be released */
         tt_fail_descriptors("tcp: cannot connect to a rank", 1);
         greeting_end(g);
@@ -349,7 +402,7 @@ static void attempt_start(struct tt_tcp_handshake *g)
     const socklen_t bytes = endpoint_sockaddr(g->tcp, e, link->address.port, &to);
 
     if (g->lane > 0 && !tt_tcp_may_have_lane()) {
-        attempts_over(g);       /* the link has other lanes */
+        lane_failed(g);
         return;
     }
     g->have = 0;
@@ -383,20 +436,14 @@ static struct tt_tcp_handshake *greeting_of(const struct tt_tcp_link *link,
     return NULL;
 }
 
-/* Our attempts have failed. A connection of the peer may be in STANDBY or wait for CONFIRM;
- * otherwise the peer is unreachable. */
+/* Our attempts for the first lane have failed. A connection of the peer may be in STANDBY or wait
+ * for CONFIRM; otherwise the peer is unreachable. */
 static void attempts_over(struct tt_tcp_handshake *g)
 {
     struct tt_tcp_link *link = g->link;
     struct tt_tcp_handshake *other = greeting_of(link, STANDBY, WELCOMED);
 
     greeting_end(g);
-    if (g->lane > 0) {
-        tt_log(TT_LOG_INFO, "tcp: cannot connect lane %u to rank %u", g->lane, link->peer);
-        if (link->promised > 0)
-            tt_tcp_set_pending_lanes(link, link->promised - 1);
-        return;
-    }
     if (other && (other->state == WELCOMED || greeting_welcome(other)))
         return;
     tt_tcp_link_lose(link, TUTTI_ERR_PEER_LOST, "cannot connect to any of its addresses");
@@ -420,13 +467,13 @@ static void attempt_failed(struct tt_tcp_handshake *g)
 
     log_authentication_failure(g);
     greeting_close(g);
-    if (++link->failures >= ROUNDS_MAX * link->ncandidates) {
-        attempts_over(g);
+    if (g->lane > 0) {
+        g->plain = true;    /* the link's first route is known to work */
+        lane_failed(g);
         return;
     }
-    if (g->lane > 0) {      /* the link's first route is known to work */
-        g->plain = true;
-        greeting_set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
+    if (++link->failures >= ROUNDS_MAX * link->ncandidates) {
+        attempts_over(g);
         return;
     }
     link->candidate = (uint8_t)((link->candidate + 1) % link->ncandidates);
@@ -483,6 +530,8 @@ static void attempt_received(struct tt_tcp_handshake *g)
     status = greeting_receive(g, TT_WELCOME);
     if (status == GREETING_INCOMPLETE)
         return;
+    if (g->lane == 0)
+        tt_tcp_offer_confirm(link, g->fd);
     if (status == GREETING_INVALID || g->hello.nonce != link->nonce ||
         !greeting_send(g, TT_CONFIRM)) {
         attempt_failed(g);
@@ -490,8 +539,10 @@ static void attempt_received(struct tt_tcp_handshake *g)
     }
     if (g->lane == 0)
         link_establish(link, g);
-    else if (link->lanes[g->lane].fd >= 0 || !greeting_adopt(g, &link->lanes[g->lane]))
-        greeting_end(g);
+    else if (greeting_adopt(g, &link->lanes[g->lane]))
+        link->lanes[g->lane].unready = true;
+    else
+        attempt_failed(g);
 }
 
 static void attempt_open(struct tt_tcp_link *link, uint32_t lane)
@@ -505,7 +556,6 @@ static void attempt_open(struct tt_tcp_link *link, uint32_t lane)
 /* The initiator opens the requested lanes from this one on. */
 static void lanes_open(struct tt_tcp_link *link, uint32_t first)
 {
-    link->failures = 0;
     for (uint32_t lane = first; lane < link->requested; lane++)
         attempt_open(link, lane);
 }
@@ -741,6 +791,8 @@ static void welcomed_received(struct tt_tcp_handshake *g)
         link_establish(link, g);
     } else if (link->lanes[g->lane].fd >= 0 || !greeting_adopt(g, &link->lanes[g->lane])) {
         greeting_end(g);
+    } else {
+        tt_tcp_lane_welcome(&link->lanes[g->lane]);
     }
 }
 

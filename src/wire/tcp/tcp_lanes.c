@@ -45,8 +45,8 @@ static bool count_lane(const struct tt_tcp_lane *lane, struct tt_wire_lane *out)
 
     memset(&info, 0, sizeof info);
     *out = (struct tt_wire_lane){ .peer = link->peer, .lane = lane->number };
-    if (lane->fd < 0)
-        return true;
+    if (lane->fd < 0 || lane->unready)
+        return lane->failures >= TT_TCP_TRIES;      /* else it is being opened */
     if (getsockopt(lane->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
         ioctl(lane->fd, SIOCOUTQ, &unsent) != 0)
         return false;

@@ -203,6 +203,17 @@ static void lane_close(struct tt_tcp_lane *lane)
     lane_clear(lane);
 }
 
+/* Clears what an earlier connection of the lane has left. */
+static void lane_reset(struct tt_tcp_lane *lane)
+{
+    lane->send_closed = lane->bye = lane->ended = lane->unready = false;
+    lane->at = lane->have = 0;
+    lane->peeks = lane->last_read_long = lane->quota_exhausted = false;
+    lane->empty_peeks = lane->unanswered_reads = lane->short_quotas = 0;
+    lane->last_bytes = lane->sent_bytes = 0;
+    lane->pace = (struct tt_lane_pace){ 0 };
+}
+
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream)
 {
     struct tt_tcp *t = lane->link->tcp;
@@ -220,15 +231,13 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
     }
     if (!tt_tcp_watch(t, fd, EPOLLIN, lane))
         return false;
+    lane_reset(lane);
     lane->watching = EPOLLIN;
     tt_tcp_lanes_watch(t, true);
     lane->paced = !tt_tcp_tune(t, fd, link->nlanes > 1);
     lane->fd = fd;
-    tt_dqplb_lanes_up(&link->load, lane->number);
     if (lane->number >= link->requested)
         link->requested = lane->number + 1;
-    if (link->on_demand && link->beside && link->lanes[link->beside].fd >= 0)
-        link->load.keeps_first = true;
     tt_tcp_pacing_open(lane);
     lane->stream = stream;
     t->active[t->nactive++] = lane;
@@ -236,6 +245,17 @@ bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream
     tt_tcp_secure_more(lane, stream != NULL);   /* data after the handshake may already be in the
                                                    stream */
     return true;
+}
+
+void tt_tcp_lane_ready(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp_link *link = lane->link;
+
+    lane->unready = false;
+    lane->failures = 0;
+    tt_dqplb_lanes_up(&link->load, lane->number);
+    if (link->on_demand && link->beside && !link->load.lane[link->beside].down)
+        link->load.keeps_first = true;
 }
 
 void tt_tcp_link_up(struct tt_tcp_link *link)
@@ -270,6 +290,14 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
     tt_rput_news_lost(&t->news, &link->news, status);
 }
 
+static bool is_ended(const struct tt_tcp_link *link)
+{
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        if (link->lanes[i].fd >= 0 && !link->lanes[i].ended)
+            return false;
+    return true;
+}
+
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
 {
     struct tt_tcp_link *link = lane->link;
@@ -277,15 +305,28 @@ void tt_tcp_lane_ended(struct tt_tcp_lane *lane)
 
     lane->ended = true;
     tt_tcp_secure_more(lane, false);
-    for (uint32_t i = 0; i < link->nlanes; i++)
-        if (link->lanes[i].fd >= 0 && !link->lanes[i].ended) {
-            tt_watched_remove(t->epoll_fd, lane->fd);
-            for (uint32_t k = 0; k < t->nactive; k++)
-                if (t->active[k] == lane)
-                    t->active[k] = t->active[--t->nactive];
-            return;
-        }
-    tt_tcp_link_lose(link, TUTTI_OK, "closed by the peer");
+    if (is_ended(link)) {
+        tt_tcp_link_lose(link, TUTTI_OK, "closed by the peer");
+        return;
+    }
+    tt_watched_remove(t->epoll_fd, lane->fd);
+    for (uint32_t k = 0; k < t->nactive; k++)
+        if (t->active[k] == lane)
+            t->active[k] = t->active[--t->nactive];
+}
+
+void tt_tcp_lane_drop(struct tt_tcp_lane *lane)
+{
+    struct tt_tcp_link *link = lane->link;
+
+    lane_close(lane);
+    if (is_ended(link)) {
+        tt_tcp_link_lose(link, TUTTI_OK, "closed by the peer");
+        return;
+    }
+    tt_tcp_set_pending_lanes(link, link->promised + 1);
+    if (link->initiator)
+        link->tcp->lane_lost(lane);
 }
 
 /* Returns whether the other end has reset the connection. Unacknowledged data then stays
@@ -320,7 +361,10 @@ void tt_tcp_links_expire(struct tt_tcp *t, uint64_t now_ns)
     for (uint32_t i = t->nactive; i-- > 0;) {
         if (i >= t->nactive || !is_silent(t->active[i]))
             continue;           /* losing a link changes the list */
-        tt_tcp_link_lose(t->active[i]->link, TUTTI_ERR_PEER_LOST, "its host does not respond");
+        if (t->active[i]->unready)
+            tt_tcp_lane_drop(t->active[i]);
+        else
+            tt_tcp_link_lose(t->active[i]->link, TUTTI_ERR_PEER_LOST, "its host does not respond");
     }
 }
 
@@ -338,15 +382,33 @@ static bool lane_unfinished(struct tt_tcp_lane *lane)
     return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
 }
 
-static void send_bye(struct tt_tcp_lane *lane)
+/* Sends a frame past the queues, which must be empty. Returns whether the kernel, or TLS, has taken
+ * it. */
+static bool send_alone(struct tt_tcp_lane *lane, enum tt_frame_kind kind)
 {
-    const struct tt_frame bye = { .kind = TT_FRAME_BYE };
+    const struct tt_frame f = { .kind = (uint8_t)kind };
     uint8_t header[TT_FRAME_BYTES];
     const struct iovec part = { .iov_base = header, .iov_len = sizeof header };
 
-    tt_frame_write(&bye, header);
+    tt_frame_write(&f, header);
+    return tt_tcp_send(lane->fd, lane->stream, &part, 1, false) == sizeof header;
+}
+
+/* The frame fits into the buffer of a new socket. */
+void tt_tcp_lane_welcome(struct tt_tcp_lane *lane)
+{
+    if (!send_alone(lane, TT_FRAME_READY)) {
+        tt_tcp_lane_drop(lane);
+        return;
+    }
+    tt_tcp_lane_ready(lane);
+    tt_tcp_mark(lane);          /* TLS may hold the frame */
+}
+
+static void send_bye(struct tt_tcp_lane *lane)
+{
     if (lane->fd >= 0 && !lane->send_closed && !tt_tcp_queued(lane))
-        tt_tcp_send(lane->fd, lane->stream, &part, 1, false);
+        send_alone(lane, TT_FRAME_BYE);
     if (lane->fd >= 0)
         shutdown(lane->fd, SHUT_WR);
 }

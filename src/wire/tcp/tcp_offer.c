@@ -1,7 +1,8 @@
 /* The number of lanes of a link.
  *
  * If the user has not set it, a near link has one (or one per rail), and a far link may have more
- * (tcp_demand.c).
+ * (tcp_demand.c). One measured round trip may be long because a host was busy. A link is therefore
+ * far if three of its first connection are long: those of SYN, of SYN and ACK, and of HELLO.
  *
  * If descriptors are scarce, links get fewer lanes. Each lane takes one of the process's
  * descriptors (RLIMIT_NOFILE). So do control connections, files of the program, and the first lanes
@@ -22,14 +23,24 @@ void tt_tcp_set_pending_lanes(struct tt_tcp_link *link, uint32_t lanes)
     link->promised = lanes;
 }
 
+/* Returns whether the connection's peer is far. unknown: the result if there is no measurement yet,
+ * as after a lost SYN. */
+static bool is_far(const struct tt_tcp *t, int fd, bool unknown)
+{
+    const uint64_t trip_ns = tt_tcp_socket_round_trip_ns(fd);
+
+    if (!t->far_ns)
+        return true;
+    return !tt_tcp_socket_is_loopback(fd) && (trip_ns ? trip_ns >= t->far_ns : unknown);
+}
+
 /* Returns how many lanes a link should have, by the round trip of its first connection. */
 static uint32_t lanes_for(const struct tt_tcp_link *link, int fd)
 {
     const struct tt_tcp *t = link->tcp;
-    const bool far = !t->far_ns || (tt_tcp_socket_round_trip_ns(fd) >= t->far_ns &&
-                                    !tt_tcp_socket_is_loopback(fd));
+    const bool more = t->lanes_free && t->far_lanes > t->conf.lanes;
 
-    return t->lanes_free && far && t->far_lanes > t->conf.lanes ? t->far_lanes : t->conf.lanes;
+    return more && is_far(t, fd, true) ? t->far_lanes : t->conf.lanes;
 }
 
 /* Further lanes, at most `most`, for one of `peers` peers that are not connected yet. */
@@ -61,6 +72,16 @@ uint32_t tt_tcp_offer(struct tt_tcp_link *link, int fd)
                link->offer, most, link->peer);
     tt_tcp_set_pending_lanes(link, link->offer - 1);
     return link->offer;
+}
+
+void tt_tcp_offer_confirm(struct tt_tcp_link *link, int fd)
+{
+    const struct tt_tcp *t = link->tcp;
+
+    if (!t->lanes_free || link->offer <= t->conf.lanes || is_far(t, fd, false))
+        return;
+    link->offer = t->conf.lanes;
+    tt_tcp_set_pending_lanes(link, link->offer - 1);
 }
 
 bool tt_tcp_may_have_lane(void)

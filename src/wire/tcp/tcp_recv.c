@@ -280,6 +280,8 @@ static bool frame_begin(struct tt_tcp_lane *lane)
     const struct tt_frame *f = &lane->frame;
 
     lane->left = tt_frame_payload(f);
+    if (lane->unready != (f->kind == TT_FRAME_READY))
+        return false;           /* it is the first frame of such a lane, and only there */
     tune_read_bytes(lane);
     switch (f->kind) {
     case TT_FRAME_PUT:
@@ -299,6 +301,9 @@ static bool frame_begin(struct tt_tcp_lane *lane)
         return true;
     case TT_FRAME_LANES:
         return take_lanes(lane->link, f->token);
+    case TT_FRAME_READY:
+        tt_tcp_lane_ready(lane);
+        return true;
     default:
         return end_old(lane->link, f);
     }
@@ -532,6 +537,10 @@ void tt_tcp_lane_receive(struct tt_tcp_lane *lane)
             continue;
         if (n < 0 && errno == EAGAIN)
             break;
+        if (n <= 0 && lane->unready) {
+            tt_tcp_lane_drop(lane);
+            return;
+        }
         if (n <= 0 && lane->bye) {
             tt_tcp_lane_ended(lane);
             return;
