@@ -20,12 +20,11 @@ const struct tt_param tt_params[TT_PARAM_COUNT] = {
         "timeout of start-up, and default timeout of all calls; -1: none; 0 is invalid" },
     [TT_PARAM_LANES]             = { "TUTTI_LANES",             "connections",        0,    0,      16,
         "lanes per peer: TCP connections, RDMA queue pairs or libfabric endpoints; 0: automatic: "
-        "one connection (one per rail if a rank is alone on its host), one endpoint, or a number "
-        "of queue pairs that depends on the distance" },
-    [TT_PARAM_FAR_LANES]         = { "TUTTI_FAR_LANES",         "connections",        1,    1,      16,
+        "one connection (one per rail if a rank is alone on its host; more to distant ranks, see "
+        "TUTTI_FAR_LANES), one endpoint, or a number of queue pairs that depends on the distance" },
+    [TT_PARAM_FAR_LANES]         = { "TUTTI_FAR_LANES",         "connections",       16,    1,      16,
         "most TCP connections to a rank whose round trip is at least 5 ms, opened when data waits "
-        "for them (docs/lanes.md); without effect if TUTTI_LANES is set. 1 until a connection that "
-        "opens while the other end closes loses no data" },
+        "for them (docs/lanes.md); without effect if TUTTI_LANES is set" },
     [TT_PARAM_EAGER_BYTES]       = { "TUTTI_EAGER_BYTES",       "bytes",       32 * KIB,    0,     32 * KIB,
         "maximum size of an eager message in shared memory" },
     [TT_PARAM_TCP_EAGER_BYTES]   = { "TUTTI_TCP_EAGER_BYTES",   "bytes",       32 * KIB,    0,     32 * KIB,
