@@ -18,13 +18,15 @@ import time
 import unittest
 from pathlib import Path
 
-from cluster import PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
+from cluster import BUILD, PATIENCE_S, TUTTI, ClusterTest, environment, marked, wait_until
 
 import wan          # after cluster, which sets its path
 from hosts import HostsError
 
+MEMBER = str(BUILD / "tests" / "cluster" / "prog_member")
 DELAYS_MS = [[0, 20, 5], [35, 0, 0.5], [7.5, 1, 0]]
 PORT = 18970
+COUNT = 1 << 20         # numbers of 8 bytes, for which lanes open
 
 # Returns each datagram to its sender.
 ECHO = """
@@ -452,6 +454,45 @@ class Collectives(WanTest):
                    for host in range(net.nhosts)]
         for host in range(net.nhosts):      # each needs the blocks of all others
             self.assertGreater(arrived[host], 1 << 20, net.names[host])
+
+
+class Elastic(WanTest):
+    def begin(self, net, host, *argv):
+        process = subprocess.Popen(net.inside(host, *map(str, argv)), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env={**environment(), "TUTTI_SECURITY": "plain",
+                                        "TUTTI_LOG": "info"})
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def await_members(self, member, n):
+        """Reads its output up to an operation with n members; the test runner sets the
+        deadline."""
+        while f" members {n} " not in self.read_lines(member, 1)[0]:
+            pass
+
+    def test_distant_members_leave_while_lanes_open(self):
+        """A member joins, has long operations, for which lanes open, and leaves. The other one goes
+        on without it, twice."""
+        net = self.net(matrix(2, delay_ms=20))
+        coordinator = self.begin(net, 0, TUTTI, "coordinator", "--journal", "none", "--insecure",
+                                 "--lease", 20000, "--listen", f"{net.address(0)}:0")
+        at = self.read_lines(coordinator, 1)[0].split()[-1]
+        near = self.begin(net, 0, MEMBER, at, COUNT, 1)
+        for _ in range(2):
+            self.await_members(near, 1)
+            far = self.begin(net, 1, MEMBER, at, COUNT, 1)
+            self.await_members(far, 2)
+            far.send_signal(signal.SIGTERM)
+            _, errors = far.communicate(timeout=PATIENCE_S)
+            self.assertEqual(far.returncode, 0, errors)
+            self.assertRegex(errors, "of 16 lanes to rank")
+        self.await_members(near, 1)
+        near.send_signal(signal.SIGTERM)
+        _, errors = near.communicate(timeout=PATIENCE_S)
+        self.assertEqual(near.returncode, 0, errors)
+        self.assertNotIn("without a teardown", errors)
 
 
 if __name__ == "__main__":

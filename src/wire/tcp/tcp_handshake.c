@@ -530,7 +530,7 @@ static void attempt_received(struct tt_tcp_handshake *g)
     status = greeting_receive(g, TT_WELCOME);
     if (status == GREETING_INCOMPLETE)
         return;
-    if (g->lane == 0)
+    if (status == GREETING_COMPLETE && g->lane == 0)
         tt_tcp_offer_confirm(link, g->fd);
     if (status == GREETING_INVALID || g->hello.nonce != link->nonce ||
         !greeting_send(g, TT_CONFIRM)) {
