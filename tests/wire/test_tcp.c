@@ -152,6 +152,7 @@ static const struct {
     { "acknowledges the future", { .kind = TT_FRAME_ACK, .word = 1 }, 1 },
     { "answers no get", { .kind = TT_FRAME_GOT, .bytes = 64, .token = 3 }, 1 },
     { "lanes of a link that has one", { .kind = TT_FRAME_LANES, .token = 2 }, 1 },
+    { "ready, but this end has not opened the lane", { .kind = TT_FRAME_READY }, 1 },
     { "lanes beyond all", { .kind = TT_FRAME_LANES, .token = TT_TCP_LANES_MAX + 1 }, 1 },
     { "answers no atomic", { .kind = TT_FRAME_OLD, .bytes = 64, .token = 0 }, 1 },
     { "get beyond", { .kind = TT_FRAME_GET, .offset = 1, .bytes = NODE_LINK_BYTES }, 1 },
