@@ -457,6 +457,9 @@ class Collectives(WanTest):
 
 
 class Elastic(WanTest):
+    DELAY_MS = 300      # one way
+    LEASE_S = 1
+
     def begin(self, net, host, *argv):
         process = subprocess.Popen(net.inside(host, *map(str, argv)), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -493,6 +496,27 @@ class Elastic(WanTest):
         _, errors = near.communicate(timeout=PATIENCE_S)
         self.assertEqual(near.returncode, 0, errors)
         self.assertNotIn("without a teardown", errors)
+
+    def test_stopped_distant_member_is_lost_later(self):
+        """A member on the coordinator's host reduces with a distant one, which then stops: it is
+        lost after the lease, three round trips and a second (src/elastic/patience.h), not
+        before."""
+        net = self.net(matrix(2, delay_ms=self.DELAY_MS))
+        coordinator = self.begin(net, 0, TUTTI, "coordinator", "--journal", "none", "--insecure",
+                                 "--lease", self.LEASE_S * 1000, "--listen", f"{net.address(0)}:0")
+        at = self.read_lines(coordinator, 1)[0].split()[-1]
+        near = self.begin(net, 0, MEMBER, at, 1000, 1)
+        self.await_members(near, 1)
+        far = self.begin(net, 1, MEMBER, at, 1000, 1)
+        self.await_members(near, 2)
+        self.await_members(far, 2)
+        far.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        self.await_members(near, 1)
+        took_s = time.monotonic() - began
+        # its last message was a heartbeat, sent at most a quarter of a lease before; it arrived
+        # after half a round trip
+        self.assertGreater(took_s, 1.75 * self.LEASE_S + 7 * self.DELAY_MS / 1000)
 
 
 if __name__ == "__main__":
