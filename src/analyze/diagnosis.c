@@ -217,6 +217,24 @@ static tutti_status diagnose_ends(const struct tt_ends *e, const struct groups *
     return TUTTI_OK;
 }
 
+/* Returns whether a rank without a complete dump was lost, or removed from an elastic run. */
+static bool is_gone(const struct tt_ends *e, uint32_t rank)
+{
+    const struct tt_dumps_rank *r = &e->w->d->ranks[rank];
+
+    return !r->is_complete &&
+           (r->ndeparted > 0 || (r->nlost > 0 && tt_ends_condition(e, rank) == TT_CONDITION_DIED));
+}
+
+static bool is_listed(const struct tt_diagnoses *out, uint32_t rank)
+{
+    for (uint32_t i = 0; i < out->n; i++)
+        if (out->list[i].at == rank ||
+            (out->list[i].nculprits > 0 && out->list[i].culprits[0] == rank))
+            return true;
+    return false;
+}
+
 /* Ranks that are lost, although no chain of waits ends there: all operations may have ended when
  * the dumps were written. */
 static void add_lost_ranks(const struct tt_ends *e, struct tt_diagnoses *out)
@@ -228,15 +246,11 @@ static void add_lost_ranks(const struct tt_ends *e, struct tt_diagnoses *out)
             .to = TT_DUMPS_NONE, .at = r, .op = TT_DUMPS_NONE, .since = TT_DUMPS_NEVER,
             .waits_by = TT_DUMPS_NONE, .waits_op = TT_DUMPS_NONE, .waits_for = TT_DUMPS_NONE,
         };
-        bool is_listed = false;
 
-        if (d->ranks[r].is_complete || d->ranks[r].nlost == 0 ||
-            tt_ends_condition(e, r) != TT_CONDITION_DIED)
+        if (!is_gone(e, r) || is_listed(out, r))
             continue;
-        for (uint32_t i = 0; i < out->n && !is_listed; i++)
-            is_listed = out->list[i].nculprits > 0 && out->list[i].culprits[0] == r;
-        if (!is_listed && tt_ends_process(e, r, &x))
-            add_diagnosis(out, &x);
+        tt_ends_rank(e, r, &x);
+        add_diagnosis(out, &x);
     }
 }
 

@@ -8,7 +8,7 @@ struct head {
     uint64_t version, rank, ranks, pid, lost;
     char job[64], tutti[32];
     uint32_t host, reason, message;
-    int64_t now, offset_ns, error_ns;
+    int64_t now, failed, offset_ns, error_ns;
     bool has_clock;
 };
 
@@ -62,11 +62,13 @@ static void head_member(struct tt_reading *g, struct tt_line *l, const struct tt
         h->message = tt_reading_text(g, l);
     else if (tt_line_is(key, "now"))
         tt_line_i64(l, &h->now);
+    else if (tt_line_is(key, "failed") && !tt_line_null(l))
+        tt_line_i64(l, &h->failed);
     else if (tt_line_is(key, "clock"))
         head_clock(l, h);
     else if (tt_line_is(key, "lost"))
         h->lost = tt_reading_u64(l);
-    else
+    else if (!tt_line_is(key, "failed"))
         tt_line_skip(l);
 }
 
@@ -143,6 +145,8 @@ static void begin_rank(struct tt_reading *g, const struct head *h)
     r->lost = h->lost;
     if (__builtin_add_overflow(h->now, h->offset_ns, &r->now))
         r->now = TT_DUMPS_NEVER;
+    if (h->failed == TT_DUMPS_NEVER || __builtin_add_overflow(h->failed, h->offset_ns, &r->failed))
+        r->failed = TT_DUMPS_NEVER;
     r->ops_first = d->nops;
     r->locals_first = d->nlocals;
     g->peers_first = d->npeers;
@@ -153,7 +157,7 @@ static void begin_rank(struct tt_reading *g, const struct head *h)
 
 void tt_read_head(struct tt_reading *g, struct tt_line *l)
 {
-    struct head h = { .rank = UINT64_MAX, .now = TT_DUMPS_NEVER };
+    struct head h = { .rank = UINT64_MAX, .now = TT_DUMPS_NEVER, .failed = TT_DUMPS_NEVER };
     struct tt_line_text key;
     const char *wrong = NULL;
     bool is_first = true;

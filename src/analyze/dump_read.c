@@ -68,6 +68,8 @@ static void read_line(struct tt_reading *g, const char *text, size_t bytes)
         tt_read_peer(g, &l);
     else if (tt_line_is(&key, "lane"))
         tt_read_lane(g, &l);
+    else if (tt_line_is(&key, "departed"))
+        tt_read_departure(g, &l);
     else if (tt_line_is(&key, "end"))
         read_end(g, &l);
     else

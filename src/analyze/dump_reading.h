@@ -75,5 +75,6 @@ void tt_read_op(struct tt_reading *g, struct tt_line *l);
 void tt_read_note(struct tt_reading *g, struct tt_line *l);
 void tt_read_peer(struct tt_reading *g, struct tt_line *l);
 void tt_read_lane(struct tt_reading *g, struct tt_line *l);
+void tt_read_departure(struct tt_reading *g, struct tt_line *l);
 
 #endif

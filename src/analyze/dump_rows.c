@@ -1,4 +1,4 @@
-/* Annotations, peers and lanes of a dump. */
+/* Annotations, peers, lanes and departures of a dump. */
 #include <string.h>
 
 #include "analyze/dump_reading.h"
@@ -133,4 +133,88 @@ void tt_read_lane(struct tt_reading *g, struct tt_line *l)
         d->lanes[d->nlanes++] = p;
     else
         tt_reading_no_memory(g);
+}
+
+/* ---- departures ---- */
+
+struct departure {
+    uint32_t about;
+    uint64_t epoch;
+    int64_t at, replaced;
+    uint8_t why;                /* enum tt_departed */
+    bool has_left;              /* in order */
+    bool is_of_job;             /* of the run that the dumps are from */
+};
+
+static void departure_why(struct tt_line *l, struct departure *x)
+{
+    struct tt_line_text t;
+
+    if (tt_line_null(l) || !tt_line_string(l, &t))
+        return;
+    x->has_left = tt_line_is(&t, "left") || tt_line_is(&t, "view");
+    for (uint8_t i = TT_DEPARTED_DIED; i < TT_DEPARTED_OTHER; i++)
+        if (tt_line_is(&t, tt_dumps_departed_word(i)))
+            x->why = i;
+}
+
+static bool is_job(const struct tt_dumps *d, struct tt_line *l)
+{
+    struct tt_line_text t;
+    char run[sizeof d->job];
+
+    if (tt_line_null(l) || !tt_line_string(l, &t))
+        return false;
+    tt_line_copy(&t, run, sizeof run);
+    return strcmp(run, d->job) == 0;
+}
+
+/* Returns whether the departure can be the cause of the failure that this dump shows: it came
+ * before, and no view without the member was in use yet. All times are of one process. */
+static bool is_before_failure(const struct tt_reading *g, const struct departure *x)
+{
+    if (g->rank->failed == TT_DUMPS_NEVER)
+        return x->replaced == TT_DUMPS_NEVER;
+    return x->at != TT_DUMPS_NEVER && x->at <= g->rank->failed &&
+           (x->replaced == TT_DUMPS_NEVER || x->replaced >= g->rank->failed);
+}
+
+static void keep_departure(struct tt_reading *g, const struct departure *x)
+{
+    struct tt_dumps_rank *about = tt_reading_rank(g, x->about);
+
+    about->has_left |= x->has_left;
+    if (x->has_left || !is_before_failure(g, x))
+        return;
+    about->departed = about->departed == TT_DEPARTED_NOT || about->departed == x->why
+                          ? x->why
+                          : TT_DEPARTED_OTHER;
+    about->departed_epoch = x->epoch;
+    about->ndeparted++;
+}
+
+void tt_read_departure(struct tt_reading *g, struct tt_line *l)
+{
+    struct departure x = { .at = TT_DUMPS_NEVER,
+                           .replaced = TT_DUMPS_NEVER,
+                           .why = TT_DEPARTED_OTHER };
+    struct tt_line_text key;
+
+    x.about = tt_reading_rank_number(g, l);
+    while (tt_line_key(l, &key))
+        if (tt_line_is(&key, "run"))
+            x.is_of_job = is_job(g->d, l);
+        else if (tt_line_is(&key, "epoch"))
+            x.epoch = tt_reading_u64(l);
+        else if (tt_line_is(&key, "why"))
+            departure_why(l, &x);
+        else if (tt_line_is(&key, "at"))
+            x.at = tt_reading_time(g, l);
+        else if (tt_line_is(&key, "replaced"))
+            x.replaced = tt_reading_time(g, l);
+        else
+            tt_line_skip(l);
+    if (tt_line_end(l) && g->d->is_elastic && x.is_of_job && x.about != TT_DUMPS_NONE &&
+        x.about != g->number)
+        keep_departure(g, &x);
 }

@@ -67,6 +67,17 @@ static void mark_members(struct tt_dumps *d)
     }
 }
 
+/* Members that were lost are missing; those that have left are not. */
+static void mark_departed(struct tt_dumps *d)
+{
+    for (uint32_t r = 0; r < d->nranks; r++) {
+        struct tt_dumps_rank *x = &d->ranks[r];
+
+        if (!x->has_dump && (x->ndeparted > 0 || x->has_left))
+            x->is_member = x->ndeparted > 0;
+    }
+}
+
 /* Sets which ranks are members of the job. In an elastic run, the memory for all possible ids is
  * reduced to those that exist. */
 static void index_ranks(struct tt_dumps *d)
@@ -82,8 +93,10 @@ static void index_ranks(struct tt_dumps *d)
             d->ranks[r] = (struct tt_dumps_rank){ TT_DUMPS_RANK_UNUSED };
         d->ranks[r].is_member = !d->is_elastic || d->ranks[r].has_dump;
     }
-    if (d->is_elastic)
+    if (d->is_elastic) {
         mark_members(d);
+        mark_departed(d);
+    }
     d->nmembers = 0;
     for (uint32_t r = 0; r < d->nranks; r++)
         d->nmembers += d->ranks[r].is_member;
@@ -144,6 +157,21 @@ const struct tt_dumps_local *tt_dumps_local_of(const struct tt_dumps *d, uint32_
 const char *tt_dumps_text(const struct tt_dumps *d, uint32_t text)
 {
     return tt_intern_text(&d->texts, text);
+}
+
+const char *tt_dumps_departed_word(enum tt_departed departed)
+{
+    static const char *const words[] = {
+        [TT_DEPARTED_NOT] = "",
+        [TT_DEPARTED_DIED] = "died",
+        [TT_DEPARTED_SILENT] = "silent",
+        [TT_DEPARTED_UNREACHABLE] = "unreachable",
+        [TT_DEPARTED_PROTOCOL] = "protocol",
+        [TT_DEPARTED_STATE] = "state",
+        [TT_DEPARTED_OTHER] = "unknown",
+    };
+
+    return words[departed];
 }
 
 const char *tt_dumps_comm_name(const struct tt_dumps *d, uint32_t comm, char out[32])

@@ -35,6 +35,16 @@ enum tt_op_wait {
     TT_WAIT_OTHER
 };
 enum tt_op_stage { TT_OP_REGISTER, TT_OP_SENDING, TT_OP_REDUCE, TT_OP_COPY, TT_OP_STAGES };
+/* Why a member is no longer in an elastic run, as its coordinator reported (trace/departures.h). */
+enum tt_departed {
+    TT_DEPARTED_NOT,
+    TT_DEPARTED_DIED,
+    TT_DEPARTED_SILENT,
+    TT_DEPARTED_UNREACHABLE,
+    TT_DEPARTED_PROTOCOL,
+    TT_DEPARTED_STATE,
+    TT_DEPARTED_OTHER           /* unknown word, or dumps contradict each other */
+};
 enum tt_peer_state { TT_PEER_ALIVE, TT_PEER_SILENT, TT_PEER_LOST, TT_PEER_UNKNOWN };
 
 /* All times: ns of job time. Texts: numbers in tt_dumps.texts. */
@@ -111,17 +121,24 @@ struct tt_dumps_rank {
     uint32_t pid;
     uint64_t lost;                      /* records that the ring had overwritten */
     int64_t now, note_at, error_ns;
+    int64_t failed;                     /* time of the failure that caused the dump; NEVER: another
+                                           cause */
     size_t ops_first, locals_first;
     uint32_t nops, nlocals;
     uint32_t nalive, nsilent, nlost;    /* reports of other ranks about this rank */
     int64_t heard;                      /* latest time at which another rank received from it */
     int64_t gone;                       /* earliest last_heard in reports of silence or loss */
+    bool has_left;                      /* an elastic run, in order */
+    uint8_t departed;                   /* enum tt_departed: its departure, if that came before the
+                                           failure of another rank, and no later view replaced it */
+    uint32_t ndeparted;                 /* dumps that report it */
+    uint64_t departed_epoch;
 };
 
 /* Initial values of a rank. */
 #define TT_DUMPS_RANK_UNUSED \
     .gone = TT_DUMPS_NEVER, .heard = TT_DUMPS_NEVER, .now = TT_DUMPS_NEVER, \
-    .note_at = TT_DUMPS_NEVER
+    .note_at = TT_DUMPS_NEVER, .failed = TT_DUMPS_NEVER
 
 /* Last number of sends or receives of a rank, per peer and tag. */
 struct tt_dumps_p2p {
@@ -188,6 +205,8 @@ tutti_status tt_dumps_index(struct tt_dumps *d);
 const struct tt_dumps_local *tt_dumps_local_of(const struct tt_dumps *d, uint32_t comm,
                                                uint32_t rank);
 const char *tt_dumps_text(const struct tt_dumps *d, uint32_t text);
+/* Returns the word of a dump for a departure, e.g. "died", or "unknown". */
+const char *tt_dumps_departed_word(enum tt_departed departed);
 /* Returns the name of a communicator: its given name, or the begin of its hash in hexadecimal. */
 const char *tt_dumps_comm_name(const struct tt_dumps *d, uint32_t comm, char out[32]);
 bool tt_dumps_failed(const struct tt_dumps *d, const struct tt_dumps_op *op);

@@ -103,10 +103,20 @@ static bool was_lost_before(const struct tt_waits *w, const struct tt_dumps_rank
                             !w->has_failure || r->gone <= w->at);
 }
 
+/* The coordinator of an elastic run knows more than the members. */
+static enum tt_condition departed_condition(const struct tt_dumps_rank *r)
+{
+    return r->departed == TT_DEPARTED_DIED     ? TT_CONDITION_DIED
+           : r->departed == TT_DEPARTED_SILENT ? TT_CONDITION_STOPPED
+                                               : TT_CONDITION_NO_DUMP;
+}
+
 enum tt_condition tt_ends_condition(const struct tt_ends *e, uint32_t rank)
 {
     const struct tt_dumps_rank *r = &e->w->d->ranks[rank];
 
+    if (!r->is_complete && (r->ndeparted > 0 || r->has_left))
+        return departed_condition(r);
     if (!r->is_complete && r->nlost > 0)
         return was_lost_before(e->w, r) ? TT_CONDITION_DIED : TT_CONDITION_NO_DUMP;
     if (r->is_complete && r->nsilent > r->nalive && r->nsilent > 1 &&
@@ -123,14 +133,35 @@ enum tt_condition tt_ends_condition(const struct tt_ends *e, uint32_t rank)
     return TT_CONDITION_WORKS;
 }
 
+static void describe_departure(const struct tt_dumps_rank *r, struct tt_diagnosis *x)
+{
+    static const char *const whys[] = {
+        [TT_DEPARTED_DIED] = "its connection closed",
+        [TT_DEPARTED_SILENT] = "it sent nothing for longer than the lease",
+        [TT_DEPARTED_UNREACHABLE] = "other members could not reach it",
+        [TT_DEPARTED_PROTOCOL] = "it violated the protocol",
+        [TT_DEPARTED_STATE] = "its shared state did not match",
+        [TT_DEPARTED_OTHER] = "the dumps do not show why",
+    };
+
+    if (r->ndeparted > 0)
+        tt_ends_evidence(x, "the coordinator removed it in epoch %llu (%s), as %u dump%s show%s",
+                         (unsigned long long)r->departed_epoch, whys[r->departed], r->ndeparted,
+                         r->ndeparted == 1 ? "" : "s", r->ndeparted == 1 ? "s" : "");
+    else if (r->has_left)
+        tt_ends_evidence(x, "it left the run in order");
+}
+
 static void describe_gone(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x,
                           const char *word, uint32_t n)
 {
     const struct tt_dumps_rank *r = &e->w->d->ranks[rank];
     char span[32];
 
-    tt_ends_evidence(x, "%u rank%s report%s rank %u as %s", n, n == 1 ? "" : "s", n == 1 ? "s" : "",
-                     rank, word);
+    if (n > 0)
+        tt_ends_evidence(x, "%u rank%s report%s rank %u as %s", n, n == 1 ? "" : "s",
+                         n == 1 ? "s" : "", rank, word);
+    describe_departure(r, x);
     if (r->gone != TT_DUMPS_NEVER && e->w->at != TT_DUMPS_NEVER && r->gone <= e->w->at)
         tt_ends_evidence(x, "the last message of rank %u arrived %s before the %s", rank,
                          tt_ends_span(r->gone, e->w->at, span),
@@ -270,6 +301,7 @@ void tt_ends_rank(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x
                          r->has_dump ? "the dump of rank %u is incomplete"
                                      : "rank %u wrote no dump, or it is not among the files",
                          rank);
+        describe_departure(r, x);
         if (r->nalive > 0)
             tt_ends_evidence(x, "%u rank%s report%s rank %u as alive", r->nalive,
                              r->nalive == 1 ? "" : "s", r->nalive == 1 ? "s" : "", rank);

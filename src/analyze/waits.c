@@ -439,6 +439,12 @@ static bool find_missing(struct tt_waits *w)
     return true;
 }
 
+/* Returns whether others report that a rank is lost, silent, or no longer in the run. */
+static bool is_reported(const struct tt_dumps_rank *r)
+{
+    return r->nlost > 0 || r->nsilent > 0 || r->ndeparted > 0;
+}
+
 /* Finds the operations that ranks without a complete dump are in: others received from them. */
 static void find_seen(struct tt_waits *w)
 {
@@ -453,7 +459,7 @@ static void find_seen(struct tt_waits *w)
             const struct tt_dumps_peer *p = &d->peers[op->peers_first + k];
             const struct tt_dumps_rank *r = &d->ranks[p->rank];
 
-            if (!r->is_complete && r->nlost == 0 && r->nsilent == 0 && p->received > 0)
+            if (!r->is_complete && !is_reported(r) && p->received > 0)
                 w->seen_in[p->rank] = w->records[i].instance;
         }
     }
@@ -504,7 +510,7 @@ static uint32_t target_without_dump(const struct tt_waits *w, uint32_t rank, uin
 {
     const struct tt_dumps_rank *r = &w->d->ranks[rank];
 
-    return w->instances[instance].is_proven && r->nlost == 0 && r->nsilent == 0
+    return w->instances[instance].is_proven && !is_reported(r)
                ? tt_waits_node_of_instance(w, instance)
                : rank;
 }

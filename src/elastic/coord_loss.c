@@ -37,9 +37,12 @@ static size_t write_lost(struct tt_coord *c)
     }
 
     tt_elmsg_begin(&w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
-    for (uint32_t i = 0; i < c->nmembers; i++)
-        if (c->conf.members[i].state == TT_COORD_LOST)
-            tt_elmsg_add_id(&w, c->conf.members[i].id);
+    for (uint32_t i = 0; i < c->nmembers; i++) {
+        const struct tt_coord_member *m = &c->conf.members[i];
+
+        if (m->state == TT_COORD_LOST)
+            tt_elmsg_add_loss(&w, &(struct tt_loss_name){ .id = m->id, .why = m->loss });
+    }
     return tt_elmsg_end(&w);
 }
 

@@ -42,6 +42,8 @@ enum tt_member_act_kind {
     TT_MEMBER_ACT_SEND_PEER,    /* send data[bytes] to `rank` of the view; copied */
     TT_MEMBER_ACT_REACH,        /* connect to all members in m->proposed, then tt_member_reached */
     TT_MEMBER_ACT_VIEW,         /* m->view is the current view */
+    TT_MEMBER_ACT_LOST,         /* id was lost or left; what: enum tt_loss. Repeated for each query
+                                   of the coordinator */
     TT_MEMBER_ACT_STOP,         /* no operation of this epoch may continue or begin; outcomes
                                    follow. n: number of members that were lost or left, id: one
                                    of them; what: enum tt_revocation; other: the member that

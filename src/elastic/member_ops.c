@@ -484,17 +484,36 @@ void tt_member_send_leave(struct tt_member *m, uint8_t how)
     tt_member_send(m, tt_elmsg_end(&w));
 }
 
+/* Emits the lost members. Returns the first of them, 0: none. */
+static uint64_t emit_losses(struct tt_member *m, struct tt_elmsg *msg)
+{
+    uint64_t first = 0;
+
+    for (uint32_t i = 0; i < msg->nlist; i++) {
+        struct tt_loss_name loss;
+
+        tt_elmsg_next_loss(msg, &loss);
+        first = i == 0 ? loss.id : first;
+        tt_member_emit(m, &(struct tt_member_act){
+                              .kind = TT_MEMBER_ACT_LOST, .id = loss.id, .what = loss.why });
+    }
+    return first;
+}
+
 void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
 {
+    uint64_t first;
+
     if (msg->epoch != m->epoch || msg->number < m->question)
         return;
     m->question = msg->number;
+    first = emit_losses(m, msg);
     if (!m->stopped) {
         m->stopped = true;
         tt_member_emit(m, &(struct tt_member_act){ .kind = TT_MEMBER_ACT_STOP,
                                                    .what = msg->what,
                                                    .n = msg->nlist,
-                                                   .id = msg->nlist ? tt_elmsg_next_id(msg) : 0,
+                                                   .id = first,
                                                    .other = msg->id,
                                                    .also = msg->other,
                                                    .value = msg->value,

@@ -29,9 +29,10 @@ enum field {
     LINKS = 1 << 19, /* a list */
     ALSO = 1 << 20,
     OP = 1 << 21,
-    CALLS = 1 << 22 /* a list */
+    CALLS = 1 << 22, /* lists */
+    LOSSES = 1 << 23
 };
-#define LISTS (SEATS | IDS | OPS | LINKS | CALLS)
+#define LISTS (SEATS | IDS | OPS | LINKS | CALLS | LOSSES)
 #define BEFORE_SHIFT 4 /* position of the previous operation's state, above the operation's own */
 
 struct shape {
@@ -67,7 +68,7 @@ static const struct shape shapes[TT_ELMSG_KINDS] = {
     [TT_ELMSG_DROPPED] = { "DROPPED", EPOCH, 0 },
     [TT_ELMSG_RESULT] = { "RESULT", WHAT | FLAGS | ID | OTHER | EPOCH | NUMBER | VALUE | ALSO | OP,
                           TT_ROUND_STATUSES },
-    [TT_ELMSG_LOST] = { "LOST", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE | OP | IDS,
+    [TT_ELMSG_LOST] = { "LOST", WHAT | ID | OTHER | EPOCH | NUMBER | VALUE | OP | LOSSES,
                         TT_REVOCATIONS },
     [TT_ELMSG_OUTCOMES] = { "OUTCOMES", EPOCH | NUMBER | OPS, 0 },
     [TT_ELMSG_PLAN] = { "PLAN", WHAT | OTHER | EPOCH | NUMBER | VALUE | SCOPE | HASH | IDS,
@@ -182,6 +183,13 @@ static void read_call(struct tt_reader *r, struct tt_call_name *call)
     call->attempt = tt_read_u64(r);
 }
 
+static void read_loss(struct tt_reader *r, struct tt_loss_name *loss)
+{
+    loss->id = tt_read_u64(r);
+    loss->why = tt_read_u8(r);
+    r->bad |= loss->why >= TT_LOSSES;
+}
+
 static void read_fields(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
 {
     m->what = fields & WHAT ? tt_read_u8(r) : 0;
@@ -230,6 +238,7 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
                           : fields & LINKS ? TT_RING_PEERS_MAX
                                            : TT_ELASTIC_MEMBERS_MAX;
     struct tt_call_name call;
+    struct tt_loss_name loss;
     struct tt_ring_link link;
     struct tt_op_entry op;
     struct tt_surroundings_seat seat;
@@ -247,6 +256,8 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
             read_op(r, &op);
         else if (fields & LINKS)
             read_link(r, &link);
+        else if (fields & LOSSES)
+            read_loss(r, &loss);
         else
             read_call(r, &call);
 }
@@ -314,6 +325,11 @@ void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out)
 void tt_elmsg_next_call(struct tt_elmsg *m, struct tt_call_name *out)
 {
     read_call(list_of(m, CALLS), out);
+}
+
+void tt_elmsg_next_loss(struct tt_elmsg *m, struct tt_loss_name *out)
+{
+    read_loss(list_of(m, LOSSES), out);
 }
 
 /* ---- writing ---- */
@@ -449,6 +465,13 @@ void tt_elmsg_add_call(struct tt_elmsg_writer *w, const struct tt_call_name *cal
 {
     tt_write_u64(&w->w, call->id);
     tt_write_u64(&w->w, call->attempt);
+    w->n++;
+}
+
+void tt_elmsg_add_loss(struct tt_elmsg_writer *w, const struct tt_loss_name *loss)
+{
+    tt_write_u64(&w->w, loss->id);
+    tt_write_u8(&w->w, loss->why);
     w->n++;
 }
 

@@ -12,7 +12,7 @@
 #include "ringorder/ring_predict.h"
 #include "elastic/sync.h"
 
-#define TT_ELASTIC_VERSION 10           /* version of all messages and of the journal */
+#define TT_ELASTIC_VERSION 11           /* version of all messages and of the journal */
 #define TT_ELASTIC_MEMBERS_MAX 4096u    /* maximum members of a run, including newcomers */
 #define TT_ELASTIC_TAGS 256u            /* limit of tags in one view */
 #define TT_ELASTIC_TEXT_BYTES 200       /* a message text, or the name of a run, with NUL */
@@ -66,8 +66,8 @@ enum tt_elmsg_kind {
                                its group is incomplete */
     TT_ELMSG_RESULT,        /* number: the round; what: enum tt_round_status; op: for a MISMATCH
                                with TT_DIFFERS_INSIDE */
-    TT_ELMSG_LOST,          /* number: the question; list: members lost in this epoch; what: enum
-                               tt_revocation; id: the member that revoked it first, 0: none or
+    TT_ELMSG_LOST,          /* number: the question; list: members lost in this epoch, and why; what:
+                               enum tt_revocation; id: the member that revoked it first, 0: none or
                                unknown; other: REVOKE's id; for APART, a RESULT's mismatch: id,
                                value, other, op. Stop, and answer */
     TT_ELMSG_OUTCOMES,      /* number: the question; list: operations, FINAL, SETTLED or RESTORED */
@@ -214,6 +214,12 @@ struct tt_call_name {
     uint64_t id, attempt;   /* attempt: CALL's `also` */
 };
 
+/* A lost member. */
+struct tt_loss_name {
+    uint64_t id;
+    uint8_t why;            /* enum tt_loss */
+};
+
 /* State of an operation at a member. */
 enum tt_op_state {
     TT_OP_NONE,
@@ -322,13 +328,14 @@ struct tt_elmsg {
 /* Reads data[bytes]; false if it is not exactly one message of a known kind with valid values.
  * The list stays in data. */
 bool tt_elmsg_read(struct tt_elmsg *m, const void *data, size_t bytes);
-/* Read the next entry of a list of members, ids, operations, links, or calls, depending on the
- * message's kind. */
+/* Read the next entry of a list of members, ids, operations, links, calls, or losses, depending on
+ * the message's kind. */
 void tt_elmsg_next_seat(struct tt_elmsg *m, struct tt_surroundings_seat *out);
 uint64_t tt_elmsg_next_id(struct tt_elmsg *m);
 void tt_elmsg_next_op(struct tt_elmsg *m, struct tt_op_entry *out);
 void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out);
 void tt_elmsg_next_call(struct tt_elmsg *m, struct tt_call_name *out);
+void tt_elmsg_next_loss(struct tt_elmsg *m, struct tt_loss_name *out);
 
 /* Writing: begin with the fixed fields of m, add the list's entries, end. end returns the size,
  * or 0 if it did not fit. */
@@ -343,6 +350,7 @@ void tt_elmsg_add_id(struct tt_elmsg_writer *w, uint64_t id);
 void tt_elmsg_add_op(struct tt_elmsg_writer *w, const struct tt_op_entry *op);
 void tt_elmsg_add_link(struct tt_elmsg_writer *w, const struct tt_ring_link *link);
 void tt_elmsg_add_call(struct tt_elmsg_writer *w, const struct tt_call_name *call);
+void tt_elmsg_add_loss(struct tt_elmsg_writer *w, const struct tt_loss_name *loss);
 size_t tt_elmsg_end(struct tt_elmsg_writer *w);
 /* Writes a message without entries. */
 size_t tt_elmsg_write(void *data, size_t cap, const struct tt_elmsg *m);

@@ -152,6 +152,9 @@ static void run_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_VIEW:
         enter_view(run);
         break;
+    case TT_MEMBER_ACT_LOST:
+        tt_run_trace_lost(run, act->id, (enum tt_loss)act->what);
+        return;
     case TT_MEMBER_ACT_STOP:
         stop_epoch(run, act);
         break;

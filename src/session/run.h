@@ -508,6 +508,8 @@ void tt_run_trace_open(tutti_run *run);
 void tt_run_trace_close(tutti_run *run);
 /* The run has a new view, of ids[n]. */
 void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t rank);
+/* Records that a member was lost or left, and why. */
+void tt_run_trace_lost(const tutti_run *run, uint64_t id, enum tt_loss loss);
 /* Records a call. Returns the number of its record, for tt_run_trace_end. */
 uint64_t tt_run_trace_begin(const tutti_run *run, enum tt_oplog_kind kind, uint64_t seq);
 uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation *o);

@@ -5,6 +5,7 @@
 #include "comm/comm_trace.h"
 #include "session/run.h"
 #include "trace/comms.h"
+#include "trace/departures.h"
 #include "trace/dump.h"
 
 void tt_run_trace_open(tutti_run *run)
@@ -25,9 +26,44 @@ void tt_run_trace_close(tutti_run *run)
     tt_comms_close(run->trace);
 }
 
+/* Members that were not reported as lost may have announced that they leave, or be in an incomplete
+ * replica group. */
+static void add_departed(const tutti_run *run, uint64_t hash, const uint64_t *ids, uint32_t n)
+{
+    for (uint32_t r = 0; r < run->space.nranks; r++) {
+        uint32_t i = 0;
+
+        while (i < n && ids[i] != run->members[r].id)
+            i++;
+        if (i == n)
+            tt_departure_add(hash, run->members[r].id, run->space.epoch, TT_DEPARTURE_VIEW);
+    }
+}
+
 void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t rank)
 {
+    const uint64_t hash = tt_comm_trace_job(run->m.secret);
+
+    add_departed(run, hash, ids, n);
+    tt_departures_replace(hash);
     tt_comms_set_members(run->trace, rank, n, ids);
+}
+
+void tt_run_trace_lost(const tutti_run *run, uint64_t id, enum tt_loss loss)
+{
+    static const enum tt_departure_why whys[TT_LOSSES] = {
+        [TT_LOSS_DIED] = TT_DEPARTURE_DIED,
+        [TT_LOSS_SILENT] = TT_DEPARTURE_SILENT,
+        [TT_LOSS_CUT] = TT_DEPARTURE_UNREACHABLE,
+        [TT_LOSS_LEFT] = TT_DEPARTURE_LEFT,
+        [TT_LOSS_ILLEGAL] = TT_DEPARTURE_PROTOCOL,
+        [TT_LOSS_AHEAD] = TT_DEPARTURE_STATE,
+        [TT_LOSS_KEYS] = TT_DEPARTURE_STATE,
+        [TT_LOSS_NOT_TAKEN] = TT_DEPARTURE_STATE,
+        [TT_LOSS_FALSE] = TT_DEPARTURE_STATE,
+    };
+
+    tt_departure_add(tt_comm_trace_job(run->m.secret), id, run->m.epoch, whys[loss]);
 }
 
 uint64_t tt_run_trace_begin(const tutti_run *run, enum tt_oplog_kind kind, uint64_t seq)

@@ -346,6 +346,7 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
     if (run->put_out && others_went_on(run, &g))
         run->synced[0] = run->synced[1] = false;
     run->put_out = false;
+    tt_run_trace_view(run, g.ids, g.n, g.rank);
     old = run->space;
     run->space = g.space;
     g.space = (struct tt_view_comms){ .epoch = 0 };
@@ -353,7 +354,6 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
     run->members = g.members;
     g.members = NULL;
     run->stats.views++;
-    tt_run_trace_view(run, g.ids, g.n, g.rank);
     close_space(run, &old);
     view_setup_fini(&g, run);
     return TUTTI_OK;

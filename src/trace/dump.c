@@ -26,6 +26,7 @@ struct dump_job {
     struct dump_job *next;
     char path[PATH_MAX];
     enum tt_dump_reason reason;
+    uint64_t failed_ns;         /* of the failure that caused it; 0: another cause */
     char message[MESSAGE_BYTES];
     bool has_message;
     struct tt_dump_state state;
@@ -118,7 +119,7 @@ static void run_first_job(void)
     struct dump_job *j = dump.first;
     const struct tt_dump_head head = {
         .reason = reasons[j->reason], .message = j->has_message ? j->message : NULL,
-        .job = dump.job, .rank = dump.rank, .nranks = dump.nranks,
+        .job = dump.job, .rank = dump.rank, .nranks = dump.nranks, .failed_ns = j->failed_ns,
     };
     void (*const collect)(struct tt_dump_state *) = dump.collect;
 
@@ -306,6 +307,7 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
         j = job_create(NULL, reason, message);
     if (j && job_enqueue(j)) {
         j->state = *s;
+        j->failed_ns = tt_now_ns();
         *s = (struct tt_dump_state){ .ops = NULL };
         dump.nautomatic++;
         dump.automatic_ns = tt_now_ns();

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "trace/comms.h"
+#include "trace/departures.h"
 #include "trace/dump_store.h"
 #include "trace/notes.h"
 #include "trace/oplog.h"
@@ -181,8 +182,9 @@ static void write_head(struct dump_file *f, const struct tt_dump_head *h,
     file_print(f, ",\"pid\":%d", (int)getpid());
     file_key(f, "reason", h->reason);
     file_key(f, "message", h->message);
-    file_print(f, ",\"now\":%" PRIu64 ",\"wall_ns\":%" PRIu64 ",\"clock\":{", tt_now_ns(),
-               unix_ns());
+    file_print(f, ",\"now\":%" PRIu64 ",\"wall_ns\":%" PRIu64, tt_now_ns(), unix_ns());
+    file_time(f, "failed", h->failed_ns);
+    file_print(f, ",\"clock\":{");
     if (s->clock_known)
         file_print(f, "\"offset_ns\":%" PRId64 ",\"error_ns\":%" PRIu64 "}", s->offset_ns,
                    s->error_ns);
@@ -235,6 +237,22 @@ static void write_notes(struct dump_file *f)
         file_end_line(f);
     }
     free(notes);
+}
+
+static void write_departures(struct dump_file *f)
+{
+    struct tt_departure *list = malloc(TT_DEPARTURES_MAX * sizeof *list);
+    const uint32_t n = list ? tt_departures_read(list) : 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        file_print(f, "{\"departed\":%" PRIu64 ",", list[i].member);
+        file_hash(f, "run", list[i].run);
+        file_print(f, ",\"epoch\":%" PRIu64 ",\"why\":\"%s\",\"at\":%" PRIu64, list[i].epoch,
+                   tt_departure_why_name(list[i].why), list[i].at_ns);
+        file_time(f, "replaced", list[i].replaced_ns);
+        file_end_line(f);
+    }
+    free(list);
 }
 
 static void write_flow(struct dump_file *f, const struct tt_dump_flow *w, const char *comma)
@@ -446,6 +464,7 @@ static void write_all(struct dump_file *f, const struct tt_dump_head *head,
         n = tt_oplog_read(records, &lost);
     write_head(f, head, s, lost);
     write_comms(f, records, n);
+    write_departures(f);
     write_notes(f);
     for (uint32_t i = 0; i < n && !f->err; i++)
         write_op(f, &records[i], s);

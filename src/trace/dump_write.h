@@ -11,6 +11,7 @@ struct tt_dump_head {
     uint64_t job;               /* 0: unknown */
     uint64_t rank;              /* in the job; in an elastic run, the member id */
     uint32_t nranks;
+    uint64_t failed_ns;         /* time of the failure that caused it; 0: another cause */
 };
 
 /* Writes the head, the ring, the communicators, the annotations and *s to `path`, by tt_dump_store.

@@ -299,6 +299,101 @@ static void elastic_dumps_have_members_with_gaps(void **state)
     tt_dumps_fini(&d);
 }
 
+/* ---- departures from an elastic run ---- */
+
+#define RUN_HEAD(REASON, FAILED)                                                                \
+    "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":7,\"ranks\":0,\"host\":\"a\",\"reason\":\"" REASON \
+    "\",\"now\":9000,\"failed\":" FAILED "}\n"
+#define GONE(RUN, WHY, AT, REPLACED)                                                             \
+    "{\"departed\":3,\"run\":\"" RUN "\",\"epoch\":5,\"why\":\"" WHY "\",\"at\":" AT             \
+    ",\"replaced\":" REPLACED "}\n"
+#define GONE_END "{\"end\":9}\n"
+
+struct departure_case {
+    const char *text, *second;          /* second: the dump of member 8, or NULL */
+    int kind;                           /* -1: nothing is found */
+    bool is_named;
+    uint32_t nmembers;
+};
+
+#define SECOND(LINE) \
+    "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":8,\"ranks\":0,\"host\":\"b\",\"now\":1," \
+    "\"failed\":null}\n" LINE GONE_END
+
+static const struct departure_case departure_cases[] = {
+    /* it was reported before the failure, which the next view followed */
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "4999", "null") GONE_END, NULL,
+      TT_DIAGNOSIS_DIED, true, 2 },
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "5000", "6000") GONE_END, NULL,
+      TT_DIAGNOSIS_DIED, true, 2 },
+    /* the run had continued without it, or it was a consequence of the failure */
+    { RUN_HEAD("timeout", "5000") GONE("9f3c", "died", "3000", "4000") GONE_END, NULL, -1, false,
+      1 },
+    { RUN_HEAD("timeout", "5000") GONE("9f3c", "died", "5001", "null") GONE_END, NULL, -1, false,
+      1 },
+    /* a dump by a signal shows the present */
+    { RUN_HEAD("signal", "null") GONE("9f3c", "died", "4000", "null") GONE_END, NULL,
+      TT_DIAGNOSIS_DIED, true, 2 },
+    { RUN_HEAD("signal", "null") GONE("9f3c", "died", "4000", "4500") GONE_END, NULL, -1, false, 1 },
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "silent", "4999", "null") GONE_END, NULL,
+      TT_DIAGNOSIS_STOPPED, true, 2 },
+    /* these do not prove that it is at fault */
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "unreachable", "4999", "null") GONE_END, NULL,
+      TT_DIAGNOSIS_UNKNOWN, false, 2 },
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "gone fishing", "4999", "null") GONE_END, NULL,
+      TT_DIAGNOSIS_UNKNOWN, false, 2 },
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "4999", "null") GONE_END,
+      SECOND(GONE("9f3c", "silent", "1", "null")), TT_DIAGNOSIS_UNKNOWN, false, 3 },
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "4999", "null") GONE_END,
+      SECOND(GONE("9f3c", "died", "1", "null")), TT_DIAGNOSIS_DIED, true, 3 },
+    /* it left in order, so that its connections ended, too */
+    { RUN_HEAD("peer_lost", "5000")
+          GONE("9f3c", "left", "4999",
+               "null") "{\"peer\":3,\"state\":\"lost\",\"last_heard\":4000}\n" GONE_END,
+      NULL, -1, false, 1 },
+    /* of another run of the process */
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3d", "died", "4999", "null") GONE_END, NULL, -1, false,
+      1 },
+    /* it has a dump itself */
+    { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "4999", "null") GONE_END,
+      "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":3,\"ranks\":0,\"host\":\"b\",\"now\":1}\n" GONE_END,
+      -1, false, 2 },
+};
+
+static void departures_are_causes_only_before_the_failure(void **state)
+{
+    static struct tt_diagnoses found;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof departure_cases / sizeof *departure_cases; i++) {
+        const struct departure_case *c = &departure_cases[i];
+        struct tt_dumps d;
+        struct tt_waits w;
+        char words[4096] = "nothing";
+
+        assert_int_equal(tt_dumps_init(&d), TUTTI_OK);
+        assert_int_equal(give(&d, "a", c->text), TUTTI_OK);
+        if (c->second)
+            assert_int_equal(give(&d, "b", c->second), TUTTI_OK);
+        assert_int_equal(d.nproblems, 0);
+        assert_int_equal(tt_dumps_index(&d), TUTTI_OK);
+        assert_int_equal(tt_waits_init(&w, &d), TUTTI_OK);
+        assert_int_equal(tt_diagnose(&found, &w), TUTTI_OK);
+        if (found.n > 0)
+            tt_diagnosis_words(&found.list[0], &d, words, sizeof words);
+        if ((found.n == 0) != (c->kind < 0) ||
+            (found.n > 0 && (int)found.list[0].kind != c->kind) || d.nmembers != c->nmembers)
+            fail_msg("case %zu: of %u members: %s", i, d.nmembers, words);
+        if (c->kind >= 0 && c->is_named)
+            assert_true(found.n == 1 && found.list[0].nculprits == 1 &&
+                        found.list[0].culprits[0] == 3 && strstr(words, "in epoch 5"));
+        else if (c->kind >= 0)
+            assert_true(found.list[0].nculprits == 0 && found.list[0].at == 3);
+        tt_waits_fini(&w);
+        tt_dumps_fini(&d);
+    }
+}
+
 /* ---- dumps of a job that may be working ---- */
 
 #define LIVE(SEQ, TYPE, TIMES, REST) \
@@ -469,6 +564,7 @@ int main(void)
         cmocka_unit_test(setup_calls_do_not_match_collectives),
         cmocka_unit_test(times_of_clocks_that_jumped_are_not_compared),
         cmocka_unit_test(elastic_dumps_have_members_with_gaps),
+        cmocka_unit_test(departures_are_causes_only_before_the_failure),
         cmocka_unit_test(young_operations_are_progress),
         cmocka_unit_test(calls_that_have_ended_since_are_no_gap),
         cmocka_unit_test(different_arguments_count_at_any_age),

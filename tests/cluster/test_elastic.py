@@ -140,19 +140,14 @@ class Elastic(unittest.TestCase):
         self.leave(others)                          # which waits for their dumps
         done = subprocess.run([TUTTI, "analyze", "--json", folder], capture_output=True, text=True,
                               timeout=PATIENCE_S, check=False)
-        self.assertIn((done.returncode, done.stderr), ((3, ""), (4, "")), done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (3, ""), done.stdout)
         return members, ids, done
 
     def test_dumps_name_the_killed_member(self):
-        for number in range(10):
-            folder = Path(self.tmp.name, f"traces{number}")
-            members, ids, done = self.analyze_a_kill(folder)
-            found = json.loads(done.stdout)
-            # a member that dies between two operations, or while data of the first one arrives,
-            # leaves no evidence: repeat
-            if done.returncode == 3:
-                break
-        self.assertEqual(done.returncode, 3, done.stdout)
+        """Also if it dies between two operations: the coordinator has told the others."""
+        folder = Path(self.tmp.name, "traces")
+        members, ids, done = self.analyze_a_kill(folder)
+        found = json.loads(done.stdout)
         self.assertEqual((found["elastic"], found["nranks"], found["problems"]), (True, 4, []))
         for dump in folder.iterdir():
             self.assertIn('"kind":"run_allreduce"', dump.read_text())

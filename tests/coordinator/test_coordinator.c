@@ -584,7 +584,7 @@ static void journal_of_another_version_is_reported(void **state)
     assert_int_equal(tt_coordinator_create(&c, &conf, j), TUTTI_ERR_INVALID);
     tt_log_set(TT_LOG_WARN);
     if (!strstr(tutti_last_error(),
-                "the journal has protocol version 9, but this coordinator has version 10"))
+                "the journal has protocol version 10, but this coordinator has version 11"))
         fail_msg("%s", tutti_last_error());
     j->ops->close(j);
     remove_files();

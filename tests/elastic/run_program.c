@@ -1039,6 +1039,8 @@ void on_member_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_VIEW:
         on_view(r, p);
         return;
+    case TT_MEMBER_ACT_LOST:
+        return;
     case TT_MEMBER_ACT_STOP:
         check_revoker(r, p, act);
         p->dropped = p->m.epoch == 0;

@@ -19,7 +19,8 @@ static struct fixture {
     struct tt_coord_conn conns[MEMBERS];
     struct tt_elmsg heard;      /* the last RESULT sent to any member, */
     uint32_t nheard;            /* and their number */
-    struct tt_elmsg lost;       /* the last LOST */
+    struct tt_elmsg lost;       /* the last LOST, */
+    struct tt_loss_name loss;   /* and its first entry */
     struct tt_elmsg asked;      /* the last BEGUN; kind 0: none, */
     uint64_t asked_id;          /* and its receiver */
     struct tt_elmsg refusal;    /* the last REFUSED, */
@@ -64,8 +65,12 @@ static void emit(void *context, const struct tt_coord_act *act)
         return;
     if (m.kind == TT_ELMSG_RESULT || m.kind == TT_ELMSG_LOST)
         f.order_heard = f.order_heard << 8 | m.kind;
-    if (m.kind == TT_ELMSG_LOST)
+    if (m.kind == TT_ELMSG_LOST) {
         f.lost = m;
+        f.loss = (struct tt_loss_name){ .id = 0 };
+        if (m.nlist > 0)
+            tt_elmsg_next_loss(&m, &f.loss);
+    }
     if (m.kind == TT_ELMSG_OUTCOMES && m.nlist > 0)
         read_outcome(&m);
     if (m.kind == TT_ELMSG_BEGUN) {
@@ -923,7 +928,7 @@ static void other_version_is_refused_in_kind(void **state)
         assert_int_equal(f.refused_in, version);
         assert_int_equal(f.refusal.what, TUTTI_ERR_PROTOCOL);
         assert_non_null(strstr(f.refusal.text, "the member has version"));
-        assert_non_null(strstr(f.refusal.text, "this coordinator has version 10"));
+        assert_non_null(strstr(f.refusal.text, "this coordinator has version 11"));
         assert_int_equal(f.c.nmembers, 1);
     }
     data[0] = TT_ELASTIC_VERSION;
@@ -1389,6 +1394,8 @@ static void revoker_and_reason_are_reported(void **state)
                .kind = TT_ELMSG_REVOKE, .what = TT_REVOKED_CUT, .id = 78, .epoch = f.c.epoch });
     send_message(0, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOW });
     assert_int_equal(f.lost.nlist, 1);
+    assert_int_equal(f.loss.id, f.conns[0].member);
+    assert_int_equal(f.loss.why, TT_LOSS_LEFT);
     assert_int_equal(f.lost.what, TT_REVOKED_CUT);
     assert_int_equal(f.lost.id, f.conns[1].member); /* the first */
     assert_int_equal(f.lost.other, 77);

@@ -24,6 +24,8 @@ static struct fixture {
     char given[16];             /* with its result */
     uint32_t ndone;
     uint32_t nsaid[TT_ELMSG_KINDS];
+    struct tt_loss_name loss[2];
+    uint32_t nlosses, nlosses_at_stop;
     bool over;
     tutti_status status;
     char why[500];
@@ -48,6 +50,11 @@ static void emit(void *context, const struct tt_member_act *act)
         memset(f.given, 0, sizeof f.given);
         if (act->data)
             memcpy(f.given, act->data, act->bytes);
+    } else if (act->kind == TT_MEMBER_ACT_LOST) {
+        f.loss[f.nlosses % 2] = (struct tt_loss_name){ .id = act->id, .why = act->what };
+        f.nlosses++;
+    } else if (act->kind == TT_MEMBER_ACT_STOP) {
+        f.nlosses_at_stop = f.nlosses;
     } else if (act->kind == TT_MEMBER_ACT_OVER) {
         f.over = true;
         f.status = act->status;
@@ -151,6 +158,24 @@ static void leaver_waits_for_acknowledgement(void **state)
     receive(&you_left);
     assert_true(f.over);
     assert_int_equal(f.status, TUTTI_OK);
+}
+
+/* Before the epoch is over, so that what is recorded then contains them. */
+static void losses_are_reported_with_their_reasons(void **state)
+{
+    const struct tt_elmsg lost = { .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 };
+    struct tt_elmsg_writer w;
+    uint8_t data[512];
+
+    (void)state;
+    begin();
+    tt_elmsg_begin(&w, data, sizeof data, &lost);
+    tt_elmsg_add_loss(&w, &(struct tt_loss_name){ .id = 2, .why = TT_LOSS_SILENT });
+    tt_elmsg_add_loss(&w, &(struct tt_loss_name){ .id = 3, .why = TT_LOSS_LEFT });
+    tt_member_frame(&f.m, data, tt_elmsg_end(&w), f.now_ns);
+    assert_true(f.nlosses == 2 && f.nlosses_at_stop == 2);
+    assert_true(f.loss[0].id == 2 && f.loss[0].why == TT_LOSS_SILENT);
+    assert_true(f.loss[1].id == 3 && f.loss[1].why == TT_LOSS_LEFT);
 }
 
 /* The new coordinator does not recognize the member, and assigns a number that happens to be the
@@ -503,7 +528,7 @@ static void other_coordinator_version_ends_the_member(void **state)
     assert_int_equal(f.status, TUTTI_ERR_PROTOCOL);
     assert_string_equal(
         f.why,
-        "elastic protocol mismatch: the coordinator has version 11, this member has version 10; "
+        "elastic protocol mismatch: the coordinator has version 12, this member has version 11; "
         "message of the coordinator: it is not for you");
 }
 
@@ -517,6 +542,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_reported_with_their_reasons),
         cmocka_unit_test(leaver_waits_for_acknowledgement),
         cmocka_unit_test(reassigned_old_number_is_not_trusted),
         cmocka_unit_test(distant_coordinator_may_be_silent_for_longer),

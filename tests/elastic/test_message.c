@@ -122,11 +122,13 @@ static void lists_keep_their_order(void **state)
     };
     const struct tt_elmsg answer = { .kind = TT_ELMSG_ANSWER, .epoch = 9, .number = 1 };
     const struct tt_elmsg back = { .kind = TT_ELMSG_LOG_BACK };
+    const struct tt_elmsg lost = { .kind = TT_ELMSG_LOST, .epoch = 9 };
     struct tt_elmsg_writer w;
     struct tt_elmsg out;
     struct tt_surroundings_seat seat;
     struct tt_op_entry op;
     struct tt_call_name call;
+    struct tt_loss_name loss;
 
     (void)state;
     tt_elmsg_begin(&w, data, sizeof data, &view);
@@ -152,6 +154,18 @@ static void lists_keep_their_order(void **state)
         assert_int_equal(call.id, id);
         assert_int_equal(call.attempt, id << 40);
     }
+    tt_elmsg_begin(&w, data, sizeof data, &lost);
+    for (uint8_t why = 0; why < TT_LOSSES; why++)
+        tt_elmsg_add_loss(&w, &(struct tt_loss_name){ .id = 1ull << 40 | why, .why = why });
+    assert_true(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
+    assert_int_equal(out.nlist, TT_LOSSES);
+    for (uint8_t why = 0; why < TT_LOSSES; why++) {
+        tt_elmsg_next_loss(&out, &loss);
+        assert_true(loss.id == (1ull << 40 | why) && loss.why == why);
+    }
+    tt_elmsg_begin(&w, data, sizeof data, &lost);
+    tt_elmsg_add_loss(&w, &(struct tt_loss_name){ .id = 1, .why = TT_LOSSES });
+    assert_false(tt_elmsg_read(&out, data, tt_elmsg_end(&w)));
     tt_elmsg_begin(&w, data, sizeof data, &answer);
     tt_elmsg_add_op(
         &w, &(struct tt_op_entry){

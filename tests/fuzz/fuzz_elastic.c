@@ -85,6 +85,8 @@ static void on_member_act(void *context, const struct tt_member_act *act)
 
         tt_assert(strlen(tt_mismatch_text(text, &m)) > 0);
     }
+    if (act->kind == TT_MEMBER_ACT_LOST)
+        tt_assert(act->what < TT_LOSSES);
     if (act->kind == TT_MEMBER_ACT_VIEW)
         tt_assert(w->m.nranks <= MEMBERS && w->m.rank < w->m.nranks &&
                   w->m.view[w->m.rank].id == w->m.id);
@@ -242,8 +244,11 @@ static size_t shaped(uint8_t *out, size_t cap, const uint8_t *data, size_t bytes
     }
     tt_elmsg_begin(&w, out, cap, &m);
     for (uint32_t i = 0; i < n && w.count_at; i++)
-        if (m.kind == TT_ELMSG_READY || m.kind == TT_ELMSG_LOST || m.kind == TT_ELMSG_LOG_VIEW ||
-            m.kind == TT_ELMSG_PLAN || m.kind == TT_ELMSG_LOG_PLAN || m.kind == TT_ELMSG_LOG_SYNC)
+        if (m.kind == TT_ELMSG_LOST)
+            tt_elmsg_add_loss(&w, &(struct tt_loss_name){ .id = i + first, .why = b[2] % 16 });
+        else if (m.kind == TT_ELMSG_READY || m.kind == TT_ELMSG_LOG_VIEW ||
+                 m.kind == TT_ELMSG_PLAN || m.kind == TT_ELMSG_LOG_PLAN ||
+                 m.kind == TT_ELMSG_LOG_SYNC)
             tt_elmsg_add_id(&w, i + first);
         else if (m.kind == TT_ELMSG_LINKS)
             tt_elmsg_add_link(

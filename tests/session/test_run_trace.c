@@ -10,7 +10,9 @@
 
 #include "analyze/dumps.h"
 #include "base/clock.h"
+#include "comm/comm_trace.h"
 #include "session/run.h"
+#include "trace/departures.h"
 #include "trace/dump.h"
 #include "tutti/trace.h"
 
@@ -78,6 +80,60 @@ static void each_call_of_a_run_is_recorded(void **state)
     (void)state;
     party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
     party_run(&p, 2, call_all, NULL);
+    party_end(&p);
+}
+
+/* ---- departures ---- */
+
+/* Returns whether a member of the guest's run has departed, with *out. */
+static bool find_departure(const struct guest *g, struct tt_departure *out)
+{
+    static struct tt_departure list[TT_DEPARTURES_MAX];
+    const uint64_t run = tt_comm_trace_job(g->run->m.secret);
+    const uint32_t n = tt_departures_read(list);
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].run == run) {
+            *out = list[i];
+            found++;
+        }
+    CHECK(found <= 1);
+    return found > 0;
+}
+
+/* Guest 1 leaves after the first epoch. */
+static void remain(struct guest *g)
+{
+    tutti_view view = { .size = sizeof view };
+    struct tt_departure d = { .run = 0 };
+    uint64_t epoch, other;
+    tutti_status st;
+
+    MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 2, 0, 0, &view));
+    CHECK(view.nranks == 2);
+    epoch = view.epoch;
+    other = view.members[1 - view.rank].id;
+    atomic_fetch_add(&g->party->step, 1);
+    party_await(g->party, 2);
+    if (g->index == 1)
+        return;
+    do
+        st = tutti_run_epoch(g->run, 0, 1, 0, 0, &view);
+    while (st == TUTTI_ERR_PEER_LOST || (!st && view.nranks == 2));
+    CHECK(st == TUTTI_OK);
+    CHECK(find_departure(g, &d));
+    CHECK(d.member == other && d.epoch == epoch && d.why == TT_DEPARTURE_LEFT);
+    CHECK(d.replaced_ns >= d.at_ns);
+}
+
+static void departures_are_recorded(void **state)
+{
+    struct party p;
+
+    (void)state;
+    party_begin(&p, PARTY_LEASE_MS, PARTY_GRACE_MS, NULL);
+    party_run(&p, 2, remain, NULL);
     party_end(&p);
 }
 
@@ -169,6 +225,7 @@ int main(void)
         cmocka_unit_test(each_call_of_a_run_is_recorded),
         cmocka_unit_test(members_that_leave_write_no_dump),
         cmocka_unit_test(call_without_a_coordinator_leaves_a_dump),
+        cmocka_unit_test(departures_are_recorded),
     };
     int failed;
 

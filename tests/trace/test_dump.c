@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "support/unit.h"
 #include "trace/comms.h"
+#include "trace/departures.h"
 #include "trace/dump.h"
 #include "trace/oplog.h"
 #include "tutti/trace.h"
@@ -78,11 +79,14 @@ static void a_dump_contains_what_was_recorded(void **state)
         .hash = 0xabcdef, .rank = 1, .nranks = 4, .ranks = ranks, .name = "a \"name\"\n\xff" });
     const uint64_t now = tt_now_ns();
     struct json_object *o;
-    uint32_t lines = 0, ops = 0, notes = 0;
+    uint32_t lines = 0, ops = 0, notes = 0, departures = 0;
     bool has_comm = false, ended = false;
     FILE *f;
 
     (void)state;
+    tt_departure_add(0x1f, 17, 4, TT_DEPARTURE_LEFT);
+    tt_departures_replace(0x1f);
+    tt_departure_add(0x1f, 18, 5, TT_DEPARTURE_DIED);
     assert_int_equal(tutti_trace_annotate("step \\ 1"), TUTTI_OK);
     tt_oplog_end(record_one(0, comm), TUTTI_OK);
     tt_oplog_end(record_one(1, comm), TUTTI_ERR_TIMEOUT);
@@ -98,6 +102,7 @@ static void a_dump_contains_what_was_recorded(void **state)
     assert_true(json_object_get_int64(member(o, "now")) >= (int64_t)now);
     assert_int_equal(json_object_get_int(member(o, "records")), tt_oplog_depth());
     assert_null(member(member(o, "clock"), "offset_ns"));
+    assert_null(member(o, "failed"));
     json_object_put(o);
     for (lines = 1; (o = next_line(f)); lines++) {
         struct json_object *v;
@@ -126,6 +131,15 @@ static void a_dump_contains_what_was_recorded(void **state)
         } else if (json_object_object_get_ex(o, "note", &v)) {
             notes++;
             assert_string_equal(json_object_get_string(member(o, "text")), "step \\ 1");
+        } else if (json_object_object_get_ex(o, "departed", &v)) {
+            assert_int_equal(json_object_get_int(v), 17 + departures);
+            assert_string_equal(json_object_get_string(member(o, "run")), "000000000000001f");
+            assert_int_equal(json_object_get_int(member(o, "epoch")), 4 + departures);
+            assert_string_equal(json_object_get_string(member(o, "why")),
+                                departures == 0 ? "left" : "died");
+            assert_true(json_object_get_int64(member(o, "at")) >= (int64_t)now);
+            assert_true((member(o, "replaced") == NULL) == (departures == 1));
+            departures++;
         } else if (json_object_object_get_ex(o, "end", &v)) {
             assert_int_equal(json_object_get_int(v), lines);
             ended = true;
@@ -136,6 +150,7 @@ static void a_dump_contains_what_was_recorded(void **state)
     assert_true(ended && has_comm);
     assert_int_equal(ops, 3);
     assert_int_equal(notes, 1);
+    assert_int_equal(departures, 2);
 }
 
 static void a_file_that_cannot_be_written_is_an_error(void **state)

@@ -82,6 +82,20 @@ static struct json_object *json_diagnosis(const struct tt_dumps *d, const struct
     return o;
 }
 
+/* The departure of a member from an elastic run; NULL: none, or it was no cause. */
+static struct json_object *json_departed(const struct tt_dumps_rank *r)
+{
+    struct json_object *o;
+
+    if (r->ndeparted == 0)
+        return NULL;
+    o = json_object_new_object();
+    add(o, "why", json_object_new_string(tt_dumps_departed_word((enum tt_departed)r->departed)));
+    add(o, "epoch", json_object_new_uint64(r->departed_epoch));
+    add(o, "dumps", json_number(r->ndeparted));
+    return o;
+}
+
 static struct json_object *json_rank(const struct analysis *a, uint32_t rank)
 {
     const struct tt_dumps_rank *r = &a->dumps.ranks[rank];
@@ -94,6 +108,7 @@ static struct json_object *json_rank(const struct analysis *a, uint32_t rank)
     add(o, "dump", json_text(&a->dumps, r->path));
     add(o, "reason", json_text(&a->dumps, r->reason));
     add(o, "note", json_text(&a->dumps, r->note));
+    add(o, "departed", json_departed(r));
     add(o, "operation",
         record == TT_DUMPS_NONE ? NULL : json_op(&a->dumps, a->waits.records[record].op));
     return o;

@@ -83,10 +83,21 @@ const char *analyze_wait_name(uint8_t wait)
     return names[wait <= TT_WAIT_OTHER ? wait : TT_WAIT_OTHER];
 }
 
+/* Of a member of an elastic run that is no longer in it. */
+static const char *departed_state(const struct tt_dumps_rank *r)
+{
+    return r->departed == TT_DEPARTED_DIED     ? "lost"
+           : r->departed == TT_DEPARTED_SILENT ? "silent"
+           : r->ndeparted > 0                  ? "removed"
+                                               : "left";
+}
+
 const char *analyze_state(const struct analysis *a, uint32_t rank)
 {
     const struct tt_dumps_rank *r = &a->dumps.ranks[rank];
 
+    if (!r->is_complete && (r->ndeparted > 0 || r->has_left))
+        return departed_state(r);
     if (r->nlost > 0 && !r->is_complete)
         return "lost";
     if (r->nsilent > r->nalive)
