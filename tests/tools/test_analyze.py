@@ -3,11 +3,17 @@
 
 import json
 import os
+import re
 import subprocess
+import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ET
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import browser as browsers     # noqa: E402
 
 BUILD = Path(os.environ["TUTTI_BUILD_DIR"])
 TUTTI = BUILD / "tutti"
@@ -329,6 +335,65 @@ class Analyze(unittest.TestCase):
             len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "culprit"]), 1
         )
         self.assertIn("Rank 3 did not call", root.find(f"{SVG}title").text)
+
+    def write_page(self):
+        """A hang whose culprit has a hostile host name. Returns the page."""
+        self.three_wait()
+        self.write(3, text(head(3, host="<b>&\"'"), comm(), op(0, 0),
+                           {"note": 1, "at": 1 * MS, "text": "<script>alert(1)</script>"}))
+        page = self.folder / "hang.html"
+        self.assertEqual(self.run_tool("--html", page, self.folder).returncode, 3)
+        return page
+
+    def test_page_has_words_tables_and_the_timeline(self):
+        page = self.write_page().read_text()
+        # but for the parts without end tags, it is XML
+        root = ET.fromstring(re.sub(r"<(meta [^>]*)>", r"<\1/>", page.split("\n", 1)[1]))
+        words = next(p for s in root.iter("section") if s.get("id") == "words" for p in s)
+        self.assertEqual([s.get("id") for s in root.iter("section")],
+                         ["words", "ranks", "operations", "timeline"])
+        self.assertEqual(root.find("body/h1").text, root.find("head/title").text)
+        self.assertIn(root.find("body/h1").text, words.text)
+        self.assertIn("Rank 3 did", words.text)
+        rows = [[cell.text or "" for cell in row] for s in root.iter("section")
+                if s.get("id") == "ranks" for row in s.iter("tr")]
+        self.assertEqual(len(rows), 5)
+        self.assertEqual(rows[1], ["3", "<b>&\"'", "alive", "in no operation", "", "-", "",
+                                   "<script>alert(1)</script>"])
+        self.assertEqual([row.get("class") for row in root.iter("tr")].count("culprit"), 1)
+        self.assertEqual(len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "hangs"]), 3)
+        # it loads nothing
+        self.assertEqual([e.tag for e in root.iter() if e.get("src") or e.get("href")
+                          or e.tag == "script"], [])
+        done = self.run_tool("--html", self.folder / "none" / "x.html", self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write", done.stderr)
+
+    @unittest.skipIf(SANITIZED, "a browser tests nothing of the program that others do not")
+    @unittest.skipIf(not browsers.find(), "there is no browser (Debian: chromium-headless-shell)")
+    def test_page_in_a_browser(self):
+        page = self.write_page()
+        with browsers.Browser() as browser:
+            shown = browser.open(page.as_uri())
+            self.assertIn("Rank 3 did", shown.evaluate("document.querySelector('h1').textContent"))
+            self.assertEqual(shown.evaluate("document.querySelectorAll('#ranks tbody tr').length"),
+                             4)
+            self.assertGreater(
+                shown.evaluate("document.querySelector('svg').getBoundingClientRect().height"), 100)
+            self.assertEqual(shown.evaluate("document.querySelectorAll('rect.hangs').length"), 3)
+            self.assertEqual(
+                shown.evaluate("getComputedStyle(document.querySelector('tr.culprit')).fontWeight"),
+                "700")
+            self.assertEqual(shown.complaints(), [])
+            self.keep(shown, "analyze")
+            phone = browser.open(page.as_uri(), width=390, height=844)
+            self.assertLessEqual(phone.evaluate("document.documentElement.scrollWidth"), 390)
+            shown.close()
+            phone.close()
+
+    def keep(self, shown, name):
+        if "TUTTI_SCREENSHOTS" in os.environ:
+            shown.screenshot(Path(os.environ["TUTTI_SCREENSHOTS"]) / f"{name}.png")
 
     def test_hostile_names_keep_outputs_valid(self):
         bad = '<"\u00e9' * 200 + "\u0001"

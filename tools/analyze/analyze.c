@@ -20,7 +20,7 @@
 struct options {
     struct dump_paths paths;
     uint32_t rows;
-    const char *svg;
+    const char *svg, *html;
     bool json, is_live, has_min_wait;
     struct analyze_live live;
     double timeout_s, min_wait_s;
@@ -64,6 +64,8 @@ static const struct option_row option_rows[] = {
     { "json", 0, NULL, 0, OPTION_FLAG(struct options, json), "print one JSON document" },
     { "svg", 0, "FILE", 0, OPTION_TEXT(struct options, svg),
       "write a timeline of the last operations as an SVG picture" },
+    { "html", 0, "FILE", 0, OPTION_TEXT(struct options, html),
+      "write a page with the result, tables and the timeline, which loads no other files" },
     { "rows", 0, "N", 0, OPTION_INTEGER(struct options, rows, 1, 100000),
       "show at most N ranks in tables and pictures (default 24)" },
     { "live", 'l', NULL, 0, OPTION_CALL(take_live),
@@ -97,6 +99,7 @@ static const struct command_line command = {
            "Examples:\n"
            "  tutti analyze /var/tmp/traces\n"
            "  tutti analyze --svg hang.svg tutti-trace.9f3c.*.jsonl\n"
+           "  tutti analyze --html hang.html /var/tmp/traces\n"
            "  tutti analyze --live\n"
            "  tutti analyze --live 9f3c --dumps /shared/traces\n",
 };
@@ -132,7 +135,8 @@ static int analyze(struct analysis *a, const struct options *o)
         tool_failed("tutti analyze", NULL, st);
     else if (!analyze_choose_rows(a, o->rows))
         no_memory();
-    else if (!o->svg || analyze_write_svg(a, o->svg))
+    else if ((!o->svg || analyze_write_svg(a, o->svg)) &&
+             (!o->html || analyze_write_html(a, o->html)))
         status = exit_status(a);
     if (status != EXIT_FAILURE && o->json)
         analyze_print_json(a);

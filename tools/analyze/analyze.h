@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "analyze/diagnosis.h"
 
 struct analysis {
@@ -16,6 +17,14 @@ struct analysis {
 
 /* Chooses at most `most` ranks to show. Returns false without memory. */
 bool analyze_choose_rows(struct analysis *a, uint32_t most);
+/* Writes the first diagnosis, or why there is none, in words to out[cap]. Returns out. */
+const char *analyze_words(const struct analysis *a, char *out, size_t cap);
+/* The cells of a rank in the table of ranks. */
+struct analyze_row {
+    char what[96];          /* its operation */
+    char step[24], since[24], waits[40];
+};
+void analyze_row_of(const struct analysis *a, uint32_t rank, struct analyze_row *out);
 /* Prints the diagnosis in words, then tables. */
 void analyze_print(const struct analysis *a);
 /* Prints one JSON document. */
@@ -23,6 +32,10 @@ void analyze_print_json(const struct analysis *a);
 /* Writes a timeline of the last operations of the chosen ranks. Returns false after reporting an
  * error. */
 bool analyze_write_svg(const struct analysis *a, const char *path);
+void analyze_put_svg(const struct analysis *a, FILE *to);
+/* Writes a page: the diagnosis in words, tables, and the timeline. Returns false after reporting an
+ * error. */
+bool analyze_write_html(const struct analysis *a, const char *path);
 
 /* Returns the record that a rank waits in, else another open one, or TT_DUMPS_NONE. */
 uint32_t analyze_record_of(const struct analysis *a, uint32_t rank);

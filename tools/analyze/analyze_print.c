@@ -30,36 +30,31 @@ static void print_wrapped(const char *text, int column, int indent)
     putchar('\n');
 }
 
-static void print_lack(const struct tt_dumps *d)
+const char *analyze_words(const struct analysis *a, char *out, size_t cap)
 {
+    const struct tt_dumps *d = &a->dumps;
     const uint32_t n = d->nmembers - d->ncomplete;
-    char text[256];
 
-    snprintf(text, sizeof text,
-             "The dumps show no rank that has waited for %.1f s or longer, but those of %u rank%s "
-             "are missing or incomplete.",
-             1e-9 * (double)d->hung_ns, n, n == 1 ? "" : "s");
-    print_wrapped(text, 0, 0);
+    if (tt_diagnoses_lack_dumps(&a->found, d))
+        snprintf(out, cap,
+                 "The dumps show no rank that has waited for %.1f s or longer, but those of %u "
+                 "rank%s are missing or incomplete.",
+                 1e-9 * (double)d->hung_ns, n, n == 1 ? "" : "s");
+    else if (a->found.n == 0 && d->hung_ns > 0)
+        snprintf(out, cap, "No rank has waited for %.1f s or longer, and no rank is lost.",
+                 1e-9 * (double)d->hung_ns);
+    else if (a->found.n == 0)
+        snprintf(out, cap, "No operation is incomplete, and no rank is lost.");
+    else
+        tt_diagnosis_words(&a->found.list[0], d, out, cap);
+    return out;
 }
 
 static void print_words(const struct analysis *a)
 {
     char words[4096];
 
-    if (tt_diagnoses_lack_dumps(&a->found, &a->dumps)) {
-        print_lack(&a->dumps);
-        return;
-    }
-    if (a->found.n == 0 && a->dumps.hung_ns > 0) {
-        printf("No rank has waited for %.1f s or longer, and no rank is lost.\n",
-               1e-9 * (double)a->dumps.hung_ns);
-        return;
-    }
-    if (a->found.n == 0) {
-        printf("No operation is incomplete, and no rank is lost.\n");
-        return;
-    }
-    print_wrapped(tt_diagnosis_words(&a->found.list[0], &a->dumps, words, sizeof words), 0, 0);
+    print_wrapped(analyze_words(a, words, sizeof words), 0, 0);
     if (a->found.nall > 1)
         printf("\nOther chains of waits end elsewhere (%u):\n", a->found.nall - 1);
     for (uint32_t i = 1; i < a->found.n && i <= OTHERS_MAX; i++) {
@@ -111,28 +106,35 @@ static const char *age(int64_t from, int64_t to, char out[24])
     return out;
 }
 
-static void print_row(const struct analysis *a, uint32_t rank)
+void analyze_row_of(const struct analysis *a, uint32_t rank, struct analyze_row *out)
 {
     const struct tt_dumps_rank *r = &a->dumps.ranks[rank];
     const uint32_t record = analyze_record_of(a, rank);
     const struct tt_dumps_op *op = record == TT_DUMPS_NONE ? NULL : tt_waits_op(&a->waits, record);
-    char what[96] = "in no operation", step[24] = "", waits[40] = "", since[24] = "-";
 
-    if (!r->has_dump)
-        snprintf(what, sizeof what, "-");
-    if (op) {
-        tt_diagnosis_op_words(&a->dumps, op, what, sizeof what);
-        age(op->called, op->ended != TT_DUMPS_NEVER ? op->ended : r->now, since);
-        if (op->steps > 0)
-            snprintf(step, sizeof step, "%u/%u", op->step, op->steps);
-        if (op->waits_rank != TT_DUMPS_NONE)
-            snprintf(waits, sizeof waits, "%u (%s)", op->waits_rank,
-                     analyze_wait_name(tt_waits_reason(&a->waits, record)));
-    }
+    *out = (struct analyze_row){ .since = "-" };
+    snprintf(out->what, sizeof out->what, "%s", r->has_dump ? "in no operation" : "-");
+    if (!op)
+        return;
+    tt_diagnosis_op_words(&a->dumps, op, out->what, sizeof out->what);
+    age(op->called, op->ended != TT_DUMPS_NEVER ? op->ended : r->now, out->since);
+    if (op->steps > 0)
+        snprintf(out->step, sizeof out->step, "%u/%u", op->step, op->steps);
+    if (op->waits_rank != TT_DUMPS_NONE)
+        snprintf(out->waits, sizeof out->waits, "%u (%s)", op->waits_rank,
+                 analyze_wait_name(tt_waits_reason(&a->waits, record)));
+}
+
+static void print_row(const struct analysis *a, uint32_t rank)
+{
+    const struct tt_dumps_rank *r = &a->dumps.ranks[rank];
+    struct analyze_row row;
+
+    analyze_row_of(a, rank, &row);
     printf("%c%6u  %-10.10s  %-10s  %-30.30s  %9s  %10s%s%s\n",
            analyze_is_culprit(a, rank) ? '*' : ' ', rank,
-           r->has_dump ? tt_dumps_text(&a->dumps, r->host) : "-", analyze_state(a, rank), what,
-           step, since, *waits ? "  " : "", waits);
+           r->has_dump ? tt_dumps_text(&a->dumps, r->host) : "-", analyze_state(a, rank), row.what,
+           row.step, row.since, *row.waits ? "  " : "", row.waits);
 }
 
 static void print_ranks(const struct analysis *a)

@@ -172,18 +172,23 @@ static void put_picture(struct picture *p)
     fputs("</svg>\n", p->to);
 }
 
+void analyze_put_svg(const struct analysis *a, FILE *to)
+{
+    struct picture p = { .a = a, .to = to };
+
+    find_times(&p);
+    put_picture(&p);
+}
+
 bool analyze_write_svg(const struct analysis *a, const char *path)
 {
-    struct picture p = { .a = a, .to = fopen(path, "we") };
-    bool failed;
+    FILE *to = fopen(path, "we");
+    bool failed = !to;
 
-    if (p.to) {
-        find_times(&p);
-        put_picture(&p);
-        failed = ferror(p.to) != 0;
-        failed |= fclose(p.to) != 0;
-    } else {
-        failed = true;
+    if (to) {
+        analyze_put_svg(a, to);
+        failed = ferror(to) != 0;
+        failed |= fclose(to) != 0;
     }
     if (failed)
         fprintf(stderr, "tutti analyze: cannot write %s: %s%s\n", path, strerror(errno),
