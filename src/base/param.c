@@ -184,6 +184,12 @@ const struct tt_param_word tt_param_words[] = {
     { "TUTTI_STATUS",
       "Unix sockets for `tutti status`: 1: in /tmp/tutti-UID; 0: none; or the absolute path of "
       "another directory, which only the user can open; default: 1" },
+    { "TUTTI_STATUS_LISTEN",
+      "address on which the first rank of each host listens for `tutti status` of other hosts, with "
+      "a token: \"192.0.2.7:9465\" or \":9465\"; must be valid on all ranks; default: none" },
+    { "TUTTI_STATUS_TOKEN",
+      "secret of the clients of TUTTI_STATUS_LISTEN, of at least 16 characters, for the ranks and "
+      "for `tutti status`; default: the token of the job (TUTTI_TOKEN)" },
     { "TUTTI_LOG",
       "level of messages logged to stderr: none, error, warn, info or debug; default: warn" },
     { "TUTTI_SIMD",

@@ -67,6 +67,8 @@ tutti_status tt_world_open_status(struct tt_world *w)
         .nranks = w->nranks,
         .nhosts = w->layout.nhosts,
         .tidies = is_first_here(w),
+        .listens = is_first_here(w) && (w->overlay || w->nranks == 1),
+        .token = w->token,
         .overlay = w->overlay,
         .source = { .waits = world_waits, .lanes = world_lanes, .arg = w },
     };

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/watched.h"
 #include "status/place.h"
+#include "status/remote.h"
 #include "status/talk.h"
 
 #define EVENTS_PER_ROUND 16
@@ -22,7 +23,9 @@
 #define PAUSE_NS TT_SECOND      /* without a free descriptor */
 #define SPARE_DESCRIPTORS 64    /* fewer are left for the application: no socket */
 
-enum { ON_CLIENT = 0, ON_LISTENER = 1 << 8, ON_TIMER = 2 << 8 };
+enum { ON_CLIENT = 0, ON_LISTENER = 1 << 8, ON_TIMER = 2 << 8, ON_REMOTE = 3 << 8 };
+
+_Static_assert(TT_REMOTE_EVENTS <= 1 << 8, "numbers of events");
 
 enum client_state {
     CLIENT_IDLE,
@@ -41,7 +44,9 @@ struct client {
     struct tt_collect_query query;
     struct tt_status_report report;
     struct tt_status_cursor at;
-    uint8_t out[TT_TALK_FRAME_MAX];
+    bool is_sealed;             /* of another host */
+    struct tt_seal seal;
+    uint8_t out[TT_SEAL_FRAME_MAX + TT_TALK_FRAME_MAX + TT_SEAL_BYTES];
     size_t out_begin, out_end;
 };
 
@@ -52,6 +57,7 @@ struct tt_service {
     int epoll, timer;           /* -1: none */
     uint64_t armed_ns;          /* of the timer */
     uint64_t paused_ns;         /* accepts again then; 0: now */
+    struct tt_remote remote;
     struct client client[TT_SERVICE_CLIENTS_MAX];
 };
 
@@ -77,6 +83,12 @@ static void client_close(struct tt_service *s, struct client *c)
     tt_status_report_fini(&c->report);
 }
 
+/* Appends the frame that was written behind `end`. */
+static void client_append(struct client *c, size_t bytes)
+{
+    c->out_end += c->is_sealed ? tt_seal_add(&c->seal, c->out + c->out_end, bytes) : bytes;
+}
+
 /* Prepares the next frame of the answer. Returns false if there is none. */
 static bool client_fill(struct client *c)
 {
@@ -87,8 +99,8 @@ static bool client_fill(struct client *c)
         return false;
     bytes = tt_status_write(&c->report, &c->at, body, TT_TALK_BODY_MAX);
     tt_frame_header(c->out, bytes ? TT_TALK_ROWS : TT_TALK_END, bytes);
-    c->out_begin = 0;
-    c->out_end = TT_FRAME_HEADER_BYTES + bytes;
+    c->out_begin = c->out_end = 0;
+    client_append(c, TT_FRAME_HEADER_BYTES + bytes);
     c->ends = bytes == 0;
     return true;
 }
@@ -125,8 +137,8 @@ static void client_send(struct tt_service *s, struct client *c, uint64_t now_ns)
 
 static void client_refuse(struct tt_service *s, struct client *c, const char *why, uint64_t now_ns)
 {
-    c->out_begin = 0;
-    c->out_end = tt_talk_refused_write(why, c->out);
+    c->out_begin = c->out_end = 0;
+    client_append(c, tt_talk_refused_write(why, c->out));
     c->state = CLIENT_READS;
     c->ends = true;
     client_send(s, c, now_ns);
@@ -158,7 +170,8 @@ static void client_receive(struct tt_service *s, struct client *c, uint64_t now_
     if (n > 0) {
         tt_framer_added(&c->in, (size_t)n);
         while (good && tt_framer_next(&c->in, &f))
-            good = client_request(s, c, &f, now_ns);
+            good =
+                (!c->is_sealed || tt_seal_check(&c->seal, &f)) && client_request(s, c, &f, now_ns);
         good &= !c->in.bad;
     } else {
         good = n < 0 && (errno == EAGAIN || errno == EINTR);
@@ -199,13 +212,22 @@ static struct client *client_place(struct tt_service *s)
     return idle;
 }
 
-static void client_open(struct tt_service *s, int fd, uint64_t now_ns)
+/* A client of another host: its end of the seal, and the frame that accepts it. */
+struct remote_client {
+    struct tt_seal seal;
+    uint8_t accept[TT_SEAL_FRAME_MAX];
+    size_t bytes;
+};
+
+/* remote NULL: a client of this host. */
+static void client_open(struct tt_service *s, int fd, const struct remote_client *remote,
+                        uint64_t now_ns)
 {
     struct tt_talk_hello hello = { .job = s->conf.job, .rank = s->conf.rank,
                                    .nranks = s->conf.nranks, .nhosts = s->conf.nhosts,
                                    .pid = (uint32_t)getpid(),
                                    .alone = !s->conf.overlay && s->conf.nranks > 1 };
-    struct client *c = is_allowed(fd) ? client_place(s) : NULL;
+    struct client *c = remote || is_allowed(fd) ? client_place(s) : NULL;
 
     if (!c) {
         close(fd);
@@ -213,11 +235,26 @@ static void client_open(struct tt_service *s, int fd, uint64_t now_ns)
     }
     if (gethostname(hello.host, sizeof hello.host - 1) != 0)
         *hello.host = 0;
-    *c = (struct client){ .fd = fd, .since_ns = now_ns };
-    tt_framer_init(&c->in, TT_TALK_REQUEST_MAX);
+    *c = (struct client){ .fd = fd, .since_ns = now_ns, .is_sealed = remote };
+    tt_framer_init(&c->in, TT_TALK_REQUEST_MAX + (remote ? TT_SEAL_BYTES : 0));
     service_watch(s, EPOLL_CTL_ADD, fd, EPOLLIN, ON_CLIENT | client_number(s, c));
-    c->out_end = tt_talk_hello_write(&hello, c->out);
+    if (remote) {
+        c->seal = remote->seal;
+        memcpy(c->out, remote->accept, remote->bytes);
+        c->out_end = remote->bytes;
+    }
+    client_append(c, tt_talk_hello_write(&hello, c->out + c->out_end));
     client_send(s, c, now_ns);
+}
+
+static void service_serve_remote(struct tt_service *s, uint32_t event, uint64_t now_ns)
+{
+    struct remote_client remote;
+    const int fd =
+        tt_remote_serve(&s->remote, event, now_ns, &remote.seal, remote.accept, &remote.bytes);
+
+    if (fd >= 0)
+        client_open(s, fd, &remote, now_ns);
 }
 
 static void service_accept(struct tt_service *s, uint64_t now_ns)
@@ -232,7 +269,7 @@ static void service_accept(struct tt_service *s, uint64_t now_ns)
         }
         if (fd < 0)
             return;
-        client_open(s, fd, now_ns);
+        client_open(s, fd, NULL, now_ns);
     }
 }
 
@@ -343,6 +380,8 @@ static void arm_timer(struct tt_service *s)
         due_ns = client_due(c) < due_ns ? client_due(c) : due_ns;
     if (s->paused_ns && s->paused_ns < due_ns)
         due_ns = s->paused_ns;
+    if (tt_remote_due(&s->remote) < due_ns)
+        due_ns = tt_remote_due(&s->remote);
     if (due_ns == s->armed_ns || s->epoll < 0)
         return;
     if (s->timer < 0) {
@@ -362,6 +401,7 @@ static void arm_timer(struct tt_service *s)
 static void handle_deadlines(struct tt_service *s, uint64_t now_ns)
 {
     tt_collect_tick(&s->collect, now_ns);
+    tt_remote_tick(&s->remote, now_ns);
     for (struct client *c = s->client; c < s->client + TT_SERVICE_CLIENTS_MAX; c++)
         if (now_ns >= client_due(c))
             client_close(s, c);
@@ -394,6 +434,8 @@ static void serve_events(struct tt_service *s, uint64_t now_ns)
             service_accept(s, now_ns);
         else if (about == ON_CLIENT)
             serve_client(s, &s->client[which], evs[i].events, now_ns);
+        else if (about == ON_REMOTE)
+            service_serve_remote(s, which, now_ns);
         else if (read(s->timer, &fired, sizeof fired) > 0)
             s->armed_ns = TT_COLLECT_NEVER;
     }
@@ -442,22 +484,41 @@ static bool has_spare_descriptors(int fd)
            (limit.rlim_cur == RLIM_INFINITY || (rlim_t)fd + SPARE_DESCRIPTORS < limit.rlim_cur);
 }
 
-/* Returns the cause of an error, or NULL. */
-static const char *service_listen(struct tt_service *s, const char *base, char *why, size_t bytes)
+/* Opens the socket for clients of this host. Returns the cause of an error, or NULL. */
+static const char *listen_here(struct tt_service *s, const char *base, char *why, size_t bytes)
 {
-    if (s->conf.tidies)
+    if (tt_place_listen(base, s->conf.job, s->conf.rank, &s->place, why, bytes)) {
+        s->place.fd = -1;
+        return why;
+    }
+    service_watch(s, EPOLL_CTL_ADD, s->place.fd, EPOLLIN, ON_LISTENER);
+    return NULL;
+}
+
+/* Opens what clients connect to. Returns the cause of an error, or NULL. */
+static const char *service_listen(struct tt_service *s, const char *base,
+                                  const struct tt_remote_conf *remote, char *why, size_t bytes)
+{
+    const char *cause = NULL;
+
+    if (*base && s->conf.tidies)
         tt_place_tidy(base, s->conf.job);
     s->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (s->epoll < 0)
         return strerror(errno);
     if (!has_spare_descriptors(s->epoll))
         return "the limit of open files is low (RLIMIT_NOFILE)";
-    if (tt_place_listen(base, s->conf.job, s->conf.rank, &s->place, why, bytes))
-        return why;
-    service_watch(s, EPOLL_CTL_ADD, s->place.fd, EPOLLIN, ON_LISTENER);
-    if (s->conf.overlay && tt_overlay_watch(s->conf.overlay, s->epoll))
+    if (*base)
+        cause = listen_here(s, base, why, bytes);
+    if (remote->address)
+        tt_remote_open(&s->remote, remote, s->epoll, ON_REMOTE);    /* an error is logged */
+    if (s->place.fd < 0 && s->remote.n == 0)
+        return cause;
+    if (s->conf.overlay && tt_overlay_watch(s->conf.overlay, s->epoll)) {
+        tt_remote_close(&s->remote);
         return "the control overlay cannot watch the socket";
-    return NULL;
+    }
+    return cause;
 }
 
 static void service_unlisten(struct tt_service *s)
@@ -472,12 +533,17 @@ static void service_unlisten(struct tt_service *s)
 tutti_status tt_service_open(struct tt_service **out, const struct tt_service_conf *conf)
 {
     char base[TT_PLACE_BYTES], why[PATH_MAX];
+    struct tt_remote_conf remote;
     const char *cause = NULL;
     struct tt_service *s;
     tutti_status st = tt_place_base(base);
 
+    if (!st)
+        st = tt_remote_settings(&remote, conf->token);
     if (st)
         return st;
+    if (!conf->listens)
+        remote.address = NULL;
     s = calloc(1, sizeof *s);
     if (!s)
         return tt_fail(TUTTI_ERR_NOMEM, "status: out of memory for the status service");
@@ -487,13 +553,13 @@ tutti_status tt_service_open(struct tt_service **out, const struct tt_service_co
     for (uint32_t i = 0; i < TT_SERVICE_CLIENTS_MAX; i++)
         s->client[i].fd = -1;
     tt_collect_init(&s->collect, conf->rank, conf->overlay ? conf->nranks : 1, &collect_ops, s);
-    if (*base)
-        cause = service_listen(s, base, why, sizeof why);
-    if (cause) {
+    if (*base || remote.address)
+        cause = service_listen(s, base, &remote, why, sizeof why);
+    if (cause)
         tt_log(tt_place_is_chosen() ? TT_LOG_WARN : TT_LOG_INFO,
                "status: `tutti status` cannot query this process: %s", cause);
+    if (s->remote.n == 0 && (cause || s->place.fd < 0))
         service_unlisten(s);
-    }
     *out = s;
     return TUTTI_OK;
 }
@@ -510,6 +576,7 @@ void tt_service_close(struct tt_service *s)
         tt_overlay_unwatch(s->conf.overlay, s->epoll);
     if (s->timer >= 0)
         close(s->timer);
+    tt_remote_close(&s->remote);
     service_unlisten(s);
     free(s);
 }

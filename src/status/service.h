@@ -1,4 +1,5 @@
-/* The live view of a process: a Unix socket for `tutti status`, and this rank's part in collections
+/* The live view of a process: a Unix socket for `tutti status`, a TCP port for clients of other
+ * hosts (remote.h), and this rank's part in collections
  * over the control overlay. The progress thread serves it, also while application threads hang or
  * compute. Its calls are serialized by the caller, with those of the overlay. */
 #ifndef TT_STATUS_SERVICE_H
@@ -14,6 +15,8 @@ struct tt_service_conf {
     uint64_t job;
     uint32_t rank, nranks, nhosts;
     bool tidies;                /* removes sockets of killed processes: one rank of each host */
+    bool listens;               /* on TUTTI_STATUS_LISTEN, if it is set: likewise */
+    const char *token;          /* of the job; NULL: none. Copied */
     struct tt_overlay *overlay; /* NULL: this process reports only itself. Borrowed */
     struct tt_snapshot_source source;
 };
@@ -21,7 +24,8 @@ struct tt_service_conf {
 struct tt_service;
 
 /* Opens the service. Without a socket (TUTTI_STATUS=0, or it cannot be created, which is logged) it
- * still takes part in collections. INVALID (logged): TUTTI_STATUS is invalid. */
+ * still takes part in collections. INVALID (logged): TUTTI_STATUS, TUTTI_STATUS_LISTEN or its token
+ * is invalid. */
 tutti_status tt_service_open(struct tt_service **out, const struct tt_service_conf *conf);
 /* NULL is allowed. */
 void tt_service_close(struct tt_service *s);

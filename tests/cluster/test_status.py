@@ -18,8 +18,8 @@ import threading
 import unittest
 from pathlib import Path
 
-from cluster import (BUILD, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, environment, marked,
-                     wait_until)
+from cluster import (BUILD, PATIENCE_S, SANITIZED, TUTTI, ClusterTest, environment, free_port,
+                     marked, wait_until)
 
 PROGRAM = str(BUILD / "tests" / "cluster" / "prog_status")
 RANKS = 8
@@ -27,6 +27,8 @@ MANY = 64
 STRANGER = 65534
 QUERY_S = 8  # a rank without a sign of life for a quarter of it is listed
 HEAD = b"Tt"
+TOKEN = "a token of 24 characters"
+GUESTS = 8  # connections without a proof
 VERSION = 7  # of requests and answers
 
 
@@ -339,6 +341,126 @@ class Jobs(StatusTest):
         self.addCleanup(watch.terminate)
         for _ in range(3):
             self.assertEqual(json.loads(watch.stdout.readline())["ranks"], RANKS)
+
+
+class Remote(StatusTest):
+    """Clients over TCP, with a token. The jobs have no other socket."""
+
+    def setUp(self):
+        super().setUp()
+        self.address = f"127.0.0.1:{free_port()}"
+        self.where = f"tcp://{self.address}"
+        self.env["TUTTI_STATUS_TOKEN"] = TOKEN
+
+    def start(self, *args, **more):
+        return super().start(*args, TUTTI_STATUS="0", TUTTI_STATUS_LISTEN=self.address, **more)
+
+    def refused(self, **more):
+        """The message of a client with another environment."""
+        env = {key: value for key, value in {**self.env, **more}.items() if value}
+        done = self.status("--timeout", QUERY_S, self.where, env=env)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        return done.stderr
+
+    def connect(self):
+        host, port = self.address.split(":")
+        s = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+        self.addCleanup(s.close)
+        return s
+
+    def read_to_end(self, s):
+        got = b""
+        with contextlib.suppress(ConnectionResetError):
+            while data := s.recv(4096):
+                got += data
+        return got
+
+    def test_clients_with_the_token_see_the_job(self):
+        self.start("never", 3)
+        self.await_status(lambda a: a["active"] == RANKS - 1 and is_missing(a, 3),
+                          "rank 3 is missing", self.where)
+        done = self.status("--rank", 3, "--timeout", QUERY_S, self.where)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("no operation in progress", done.stdout)
+        done = subprocess.run([TUTTI, "top", "--once", "--json", "--timeout", str(QUERY_S),
+                               self.where], env=self.env, capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["ranks"]), (0, RANKS))
+
+    def test_the_token_of_the_job_is_the_default(self):
+        del self.env["TUTTI_STATUS_TOKEN"]
+        ranks = [self.start_rank(rank, TUTTI_TOKEN=TOKEN) for rank in range(2)]
+        for rank in ranks:
+            self.read_lines(rank, 1)    # it has started
+        self.env["TUTTI_TOKEN"] = TOKEN
+        self.await_status(lambda a: a["reported"] == 2, "both ranks report", self.where)
+        self.assertIn("refused the token", self.refused(TUTTI_TOKEN=TOKEN + "x"))
+
+    def start_rank(self, rank, **more):
+        """A rank of two, without tutti run, whose jobs have a token of their own."""
+        if rank == 0:
+            self.rendezvous = f"tcp://127.0.0.1:{free_port()}"
+        job = subprocess.Popen([PROGRAM, "run"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True,
+                               env={**self.env, "TUTTI_STATUS": "0", "TUTTI_RANK": str(rank),
+                                    "TUTTI_STATUS_LISTEN": self.address, "TUTTI_SIZE": "2",
+                                    "TUTTI_RENDEZVOUS": self.rendezvous, **more})
+        self.jobs.append(job)
+        return job
+
+    def test_a_job_is_analyzed_with_a_common_directory(self):
+        self.start("never", 3)
+        self.await_status(lambda a: a["active"] == RANKS - 1, "all others wait", self.where)
+        command = [TUTTI, "analyze", "--live", "--json", "--min-wait=0", "--timeout", str(QUERY_S),
+                   self.where]
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("needs a directory", done.stderr)
+        dumps = self.base.parent / "dumps"
+        dumps.mkdir()
+        done = subprocess.run([*command, "--dumps", dumps], env=self.env, capture_output=True,
+                              text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["diagnoses"][0]["culprits"], [3])
+
+    def test_strangers_get_nothing(self):
+        self.start("run", ranks=2)
+        self.assertIn("refused the token", self.refused(TUTTI_STATUS_TOKEN=TOKEN + "x"))
+        self.assertIn("an address needs a token",
+                      self.refused(TUTTI_STATUS_TOKEN="", TUTTI_TOKEN=""))
+        for sent in (b"GET / HTTP/1.0\r\n\r\n", HEAD + b"\x02\x00" + bytes(4),
+                     HEAD + b"\x21\x00" + (48).to_bytes(4, "little") + bytes(48)):
+            s = self.connect()
+            s.sendall(sent)
+            got = self.read_to_end(s)
+            self.assertEqual(tell_frames(got), [32])
+            self.assertEqual(len(got), 8 + 17)
+        self.assertEqual(self.query(self.where)["ranks"], 2)
+
+    def test_idle_strangers_make_room(self):
+        self.start("run", ranks=2)
+        idle = [self.connect() for _ in range(3 * GUESTS)]
+        for s in idle[:GUESTS]:
+            self.read_to_end(s)
+        self.assertEqual(self.query(self.where)["ranks"], 2)
+        for s in idle:                  # the last ones are dropped by and by
+            self.read_to_end(s)
+
+    def test_a_port_that_is_taken_is_a_warning(self):
+        with socket.create_server(("127.0.0.1", int(self.address.split(":")[1]))):
+            self.start("run", ranks=2)
+
+    def test_settings_are_checked(self):
+        for more, words in (({"TUTTI_STATUS_LISTEN": "here"}, 'TUTTI_STATUS_LISTEN is "here"'),
+                            ({"TUTTI_STATUS_TOKEN": "short"}, "the token has 5 characters")):
+            done = subprocess.run([TUTTI, "run", "-n", "1", "--", PROGRAM],
+                                  env={**self.env, "TUTTI_STATUS_LISTEN": self.address, **more},
+                                  capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(words, done.stderr)
+        self.where = "tcp://here"
+        self.assertIn('invalid address "here"', self.refused())
 
 
 class Sockets(StatusTest):

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "boot/flood.h"
 #include "status/collect.h"
+#include "status/seal.h"
 #include "status/talk.h"
 
 #define NRANKS 40u
@@ -126,6 +127,20 @@ static void receive(struct tt_collect *c, uint8_t what, uint32_t from, const uin
     (void)tt_collect_receive(c, from, frame, tt_writer_bytes(&w), now_ns);
 }
 
+/* Without the token, nothing is accepted. */
+static void read_seals(const struct tt_frame *f)
+{
+    struct tt_seal_nonces n = { .process = { 1 } };
+    struct tt_frame sealed = *f;
+    struct tt_seal s;
+
+    (void)tt_seal_challenge_read(f, &n);
+    tt_assert(!tt_seal_proof_read(f, "a token of some length", &n));
+    tt_assert(!tt_seal_accept_read(f, "a token of some length", &n));
+    tt_seal_begin(&s, &n, "a token of some length", true);
+    tt_assert(!tt_seal_check(&s, &sealed) && sealed.bytes <= f->bytes);
+}
+
 static void read_talk(uint8_t what, const uint8_t *data, size_t bytes)
 {
     const struct tt_frame f = { .type = (uint8_t)(what >> 2), .body = data, .bytes = bytes };
@@ -140,6 +155,7 @@ static void read_talk(uint8_t what, const uint8_t *data, size_t bytes)
         tt_assert(h.rank < h.nranks && memchr(h.host, 0, sizeof h.host));
     if (tt_talk_refused_read(&f, why))
         tt_assert(memchr(why, 0, sizeof why));
+    read_seals(&f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

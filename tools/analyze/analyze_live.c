@@ -194,6 +194,13 @@ bool analyze_live_collect(struct analyze_live *l, const char *who)
 
     if (!status_find(l->what, &w, who))
         return false;
+    if (*w.address && !l->dir) {
+        fprintf(stderr,
+                "%s: a job at an address needs a directory that all of its hosts and this one "
+                "have: --dumps\n",
+                who);
+        return false;
+    }
     w.stop = &stops;
     if (!(l->dir ? use_directory(l, who) : make_directory(l, &w, who)))
         return false;

@@ -76,7 +76,7 @@ static const struct command_line command = {
     .common = &status_target_command_line,
     .common_at = offsetof(struct options, target),
     .check = check_options,
-    .args_doc = "[JOB|PATH]",
+    .args_doc = "[JOB|PATH|tcp://HOST:PORT]",
     .doc =
         "Shows the operations in progress on each rank of a running or hung job.\vThe output also "
         "has the times of their calls, the ranks that have not called them, and the ranks that do "
@@ -84,7 +84,9 @@ static const struct command_line command = {
         "directory of them. Without an argument, the only job of this user on this host is shown. "
         "One process is queried; it collects the reports of all ranks, also while the program "
         "computes or hangs. The sockets are in /tmp/tutti-UID, or in the directory TUTTI_STATUS, "
-        "and only their user and root can connect.\n\n"
+        "and only their user and root can connect. "
+        "tcp://HOST:PORT is a host of a job that was started with TUTTI_STATUS_LISTEN, whose token "
+        "is in TUTTI_STATUS_TOKEN or TUTTI_TOKEN.\n\n"
         "Exit status: 0 on success, 1 if no process responds or, with --dump, no rank writes a "
         "dump, 2 on a usage error.\n\n"
         "Examples:\n"

@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "base/hostport.h"
 #include "status/place.h"
+#include "status/remote.h"
 #include "status/report.h"
 #include "status/talk.h"
 
@@ -20,6 +22,9 @@ struct status_where {
     uint64_t job;
     uint32_t first_rank;
     bool one;                   /* only first_rank */
+    char address[TT_HOST_BYTES + 16];   /* "host:port": over TCP, and only the next two are used;
+                                           "": none */
+    char token[TT_REMOTE_TOKEN_BYTES];
     const atomic_bool *stop;    /* once it is set, waits for processes fail within STATUS_STOP_MS;
                                    NULL: none */
 };
@@ -29,6 +34,8 @@ struct status_link {
     int fd;
     const atomic_bool *stop;    /* as in status_where */
     struct tt_talk_hello hello;
+    bool is_sealed;             /* over TCP */
+    struct tt_seal seal;
     struct tt_framer in;
 };
 
@@ -42,9 +49,9 @@ struct status_answer {
 
 /* ---- status_find.c ---- */
 
-/* Finds the job that `what` names: the begin of a job's number, a directory or a socket; NULL: the
- * only job of this user. Returns false with a message on stderr, after the prefix `who`, which must
- * stay valid. */
+/* Finds the job that `what` names: the begin of a job's number, a directory or a socket, or
+ * "tcp://host:port"; NULL: the only job of this user. Returns false with a message on stderr, after
+ * the prefix `who`, which must stay valid. */
 bool status_find(const char *what, struct status_where *out, const char *who);
 /* Connects to the first process that responds. False: none; why[STATUS_WHY_BYTES] is the cause. */
 bool status_connect(const struct status_where *w, uint32_t timeout_ms, struct status_link *out,
@@ -56,6 +63,13 @@ static inline bool status_is_stopped(const atomic_bool *stop)
 {
     return stop && atomic_load(stop);
 }
+
+/* ---- status_remote.c ---- */
+
+/* As status_find and status_connect, for "host:port" over TCP. */
+bool status_remote_find(const char *address, struct status_where *out, const char *who);
+bool status_remote_connect(const struct status_where *w, uint32_t timeout_ms,
+                           struct status_link *out, char *why);
 
 /* ---- status_ask.c ---- */
 

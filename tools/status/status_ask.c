@@ -107,9 +107,11 @@ static bool read_more(struct status_link *l, uint64_t due_ns, char *why)
 
 static bool send_query(struct status_link *l, const struct tt_collect_query *q, char *why)
 {
-    uint8_t frame[TT_TALK_FRAME_MAX];
-    const size_t bytes = tt_talk_request_write(q, frame);
+    uint8_t frame[TT_TALK_FRAME_MAX + TT_SEAL_BYTES];
+    size_t bytes = tt_talk_request_write(q, frame);
 
+    if (l->is_sealed)
+        bytes = tt_seal_add(&l->seal, frame, bytes);
     /* a request fits into an empty socket buffer */
     if (send(l->fd, frame, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
         return true;
@@ -129,13 +131,18 @@ static bool ask_one(struct status_link *l, const struct tt_collect_query *q,
     if (!send_query(l, q, why))
         return false;
     while (got == 0) {
+        bool bad = false;
+
         if (tt_framer_next(&l->in, &f)) {
-            got = handle_frame(&f, r, why);
-        } else if (l->in.bad) {
+            bad = l->is_sealed && !tt_seal_check(&l->seal, &f);
+            got = bad ? 0 : handle_frame(&f, r, why);
+        } else {
+            bad = l->in.bad;
+            got = bad || read_more(l, due_ns, why) ? 0 : -1;
+        }
+        if (bad) {
             snprintf(why, STATUS_WHY_BYTES, "protocol error: rank %u sent invalid data",
                      l->hello.rank);
-            got = -1;
-        } else if (!read_more(l, due_ns, why)) {
             got = -1;
         }
     }

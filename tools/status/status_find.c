@@ -14,6 +14,7 @@
 #define AT_ONCE 8u              /* processes that are tried at once */
 #define ROUNDS 4u
 #define JOB_DIGITS 16
+#define SCHEME "tcp://"
 
 /* ---- the job ---- */
 
@@ -145,6 +146,8 @@ bool status_find(const char *what, struct status_where *out, const char *who)
 {
     command = who;
     *out = (struct status_where){ .job = 0 };
+    if (what && strncmp(what, SCHEME, strlen(SCHEME)) == 0)
+        return status_remote_find(what + strlen(SCHEME), out, who);
     if (what && strchr(what, '/'))
         return find_path(what, out);
     if (tt_place_base(out->base) != TUTTI_OK)   /* logged */
@@ -254,6 +257,8 @@ bool status_connect(const struct status_where *w, uint32_t timeout_ms, struct st
     const uint64_t each_ns = timeout_ms * TT_MS / ROUNDS + 100 * TT_MS;
     uint32_t rank[TT_PLACE_SOCKETS_MAX], n = 1, at = 0;
 
+    if (*w->address)
+        return status_remote_connect(w, timeout_ms, out, why);
     rank[0] = w->first_rank;
     if (!w->one)
         n = tt_place_ranks(w->base, w->job, rank, TT_PLACE_SOCKETS_MAX);

@@ -7,7 +7,8 @@ static void take_what(void *options, struct argp_state *state, char *arg)
     struct status_target *o = options;
 
     if (o->what)
-        argp_error(state, "unexpected argument \"%s\" (give one JOB or PATH)", arg);
+        argp_error(state, "unexpected argument \"%s\" (give one JOB, PATH or tcp://HOST:PORT)",
+                   arg);
     o->what = arg;
 }
 

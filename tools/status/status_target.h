@@ -5,7 +5,8 @@
 #include "tools/command_line.h"
 
 struct status_target {
-    const char *what;           /* start of a job's number, or path; NULL: the only job */
+    const char *what;           /* start of a job's number, path, or
+                                   tcp://host:port; NULL: the only job */
     uint32_t timeout_ms;        /* of a query */
 };
 
