@@ -678,6 +678,11 @@ class Hosts(ClusterTest):
         self.assertRegex(token, "^[0-9a-f]{32}$")
         self.assertNotIn(token, arguments.read_text())
         done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", self.rsh, "-x",
+                              "TUTTI_STATUS_TOKEN=open  sesame", "printenv", "TUTTI_STATUS_TOKEN")
+        self.assertEqual(done.stdout, "[0] open  sesame\n", done.stderr)
+        self.assertIn("TUTTI_STATUS_TOKEN", arguments.read_text())
+        self.assertNotIn("sesame", arguments.read_text())
+        done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", self.rsh, "-x",
                               "TUTTI_TOKEN=a  \\b", "sh", "-c", 'printf "%s\n" "$TUTTI_TOKEN"')
         self.assertEqual(done.stdout, "[0] a  \\b\n", done.stderr)
 

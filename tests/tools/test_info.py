@@ -184,7 +184,8 @@ class Params(unittest.TestCase):
         self.assertIsNone(value("TUTTI_LANES", "300"))
         self.assertIn("invalid", info("--params", TUTTI_LANES="300").stdout)
         self.assertEqual(value("TUTTI_WIRES", "tcp"), "tcp")
-        self.assertNotIn("sesame", info("--params", TUTTI_TOKEN="sesame").stdout)
+        for name in ("TUTTI_TOKEN", "TUTTI_STATUS_TOKEN"):
+            self.assertNotIn("sesame", info("--params", **{name: "sesame"}).stdout)
 
 
 class Algos(unittest.TestCase):

@@ -296,7 +296,7 @@ static struct json_object *gather_params(void)
     }
     for (size_t i = 0; i < tt_nparam_words; i++) {
         const char *name = tt_param_words[i].name, *value = getenv(name);
-        const bool secret = strcmp(name, "TUTTI_TOKEN") == 0;
+        const bool secret = strstr(name, "TOKEN") != NULL;
         struct json_object *o = json_object_new_object();
 
         put_string(o, "name", name);

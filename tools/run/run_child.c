@@ -18,10 +18,15 @@
 #include "base/param.h"
 #include "tools/own_path.h"
 
-#define TOKEN "TUTTI_TOKEN="
 #define TIMEOUT "TUTTI_TIMEOUT_MS="
 
 extern char **environ;
+
+/* Variables of a rank that are secret. Any user of a host can read the arguments of its processes,
+ * so the script for a remote host reads their values from standard input, one per line. */
+static const char *const secrets[] = { "TUTTI_TOKEN=", "TUTTI_STATUS_TOKEN=" };
+
+#define SECRETS (sizeof secrets / sizeof *secrets)
 
 /* ---- command lines ---- */
 
@@ -47,12 +52,17 @@ static const char *value_of(const char *const *env, size_t n, const char *name)
     return value;
 }
 
-/* Returns the job's token in the environment of a rank; NULL: none. Any user of a host can read the
- * arguments of its processes, so the script for a remote host reads the token from standard
- * input. */
-static const char *token_of(const struct child_conf *conf)
+static const char *secret_of(const struct child_conf *conf, size_t i)
 {
-    return value_of(conf->env, conf->nenv, TOKEN);
+    return value_of(conf->env, conf->nenv, secrets[i]);
+}
+
+static bool is_secret(const char *setting)
+{
+    for (size_t i = 0; i < SECRETS; i++)
+        if (strncmp(setting, secrets[i], strlen(secrets[i])) == 0)
+            return true;
+    return false;
 }
 
 uint64_t child_answer_ns(const char *const *env, size_t n)
@@ -66,7 +76,7 @@ uint64_t child_answer_ns(const char *const *env, size_t n)
     return ms < 0 ? TT_NEVER : (uint64_t)ms * TT_MS;
 }
 
-/* Writes the script for the remote host. It runs the rank in a new session, and reads the token and
+/* Writes the script for the remote host. It runs the rank in a new session, and reads secrets and
  * then names of signals from standard input. If that ends, the launcher or the connection has
  * ended, and the script ends the rank. */
 static void write_script(FILE *to, const struct child_conf *conf, const char *cwd)
@@ -74,12 +84,17 @@ static void write_script(FILE *to, const struct child_conf *conf, const char *cw
     fputs("exec 3<&0 </dev/null; cd ", to);
     quote(to, cwd);
     fputs(" || exit 126; ", to);
-    if (token_of(conf))
-        fputs("IFS= read -r TUTTI_TOKEN <&3 || exit 126; export TUTTI_TOKEN; ", to);
+    for (size_t i = 0; i < SECRETS; i++) {
+        const int n = (int)strlen(secrets[i]) - 1;
+
+        if (secret_of(conf, i))
+            fprintf(to, "IFS= read -r %.*s <&3 || exit 126; export %.*s; ", n, secrets[i], n,
+                    secrets[i]);
+    }
     for (size_t i = 0; i < conf->nenv; i++) {
         const char *equals = strchr(conf->env[i], '=');
 
-        if (strncmp(conf->env[i], TOKEN, strlen(TOKEN)) == 0)
+        if (is_secret(conf->env[i]))
             continue;
         fprintf(to, "export %.*s=", (int)(equals - conf->env[i]), conf->env[i]);
         quote(to, equals + 1);
@@ -318,8 +333,9 @@ static int start_elsewhere(struct child *out, const struct child_conf *conf)
     }
     fcntl(control[1], F_SETFL, O_NONBLOCK);
     out->control = control[1];
-    if (token_of(conf))
-        send_line(out, token_of(conf));
+    for (size_t i = 0; i < SECRETS; i++)
+        if (secret_of(conf, i))
+            send_line(out, secret_of(conf, i));
 free_words:
     free(command);
     free(rsh);
