@@ -170,6 +170,14 @@ void tt_op_trace_received(struct tt_flow *f, uint64_t bytes)
         return;
     f->trace.received += bytes;
     mark_time(&f->trace.first_in, &f->trace.last_in);
+    if (!f->trace.first_message)
+        f->trace.first_message = f->trace.first_in;
+}
+
+void tt_op_trace_message(struct tt_flow *f)
+{
+    if (TT_OPLOG_COMPILED && !f->trace.first_message)
+        f->trace.first_message = tt_tick_now();
 }
 
 /* Adds what a straight-line program has moved; only its steps know that. */

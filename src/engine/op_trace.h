@@ -42,5 +42,7 @@ void tt_context_trace_failure(struct tt_context *c, tutti_status st, const char 
 void tt_op_trace_sent(struct tt_flow *f, uint64_t bytes);
 /* Data of a peer has arrived. */
 void tt_op_trace_received(struct tt_flow *f, uint64_t bytes);
+/* A control message of a peer about an operation has arrived. Not for eager messages only. */
+void tt_op_trace_message(struct tt_flow *f);
 
 #endif

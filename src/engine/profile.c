@@ -107,18 +107,22 @@ static uint64_t first_data_of(const struct tt_flow *f)
 
 void tt_profile_trace_stages(struct tt_op *op)
 {
-    uint64_t first = 0;
+    uint64_t first = 0, message = 0;
 
     if (!op->record || op->exec.straight)
         return;
     for (uint32_t i = 0; i < op->exec.npeers; i++) {
         const uint64_t t = first_data_of(&op->flow[i]);
 
-        if (t && (!first || t < first))
+        if (t && (!first || t < first)) {
             first = t;
+            message = op->flow[i].trace.first_message;
+        }
     }
     if (op->called_tick && first > op->called_tick)
         op->stages.first_data = first - op->called_tick;
+    if (op->called_tick && message > op->called_tick)
+        op->stages.first_message = message - op->called_tick;
     tt_stages_set(op->record, &op->stages);
 }
 

@@ -72,6 +72,7 @@ tutti_status tt_op_handle_cts(struct tt_op *op, uint16_t i, const uint8_t *paylo
         return TUTTI_ERR_PROTOCOL;
     if (streams_rows(op) && !check_send_size(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
+    tt_op_trace_message(f);
     need = tt_op_landing_bytes(op, msg.depth);
     w = f->cp->peer->wire;
     key.bytes = msg.landing_bytes;
@@ -105,6 +106,8 @@ tutti_status tt_op_handle_cts(struct tt_op *op, uint16_t i, const uint8_t *paylo
 void tt_op_handle_probe(struct tt_op *op, struct tt_flow *f)
 {
     f->probe_received = true;
+    if (!op->exec.straight)
+        tt_op_trace_message(f);
     op->retry = true;
     if (op->desc.kind == TT_RECV)
         tt_op_choose_nontemporal(op);

@@ -56,8 +56,10 @@ struct tt_status_group {
 /* Where the time of long operations went. Their sum is the time from call to end. */
 enum tt_status_stage {
     TT_STATUS_STAGE_QUEUE,      /* until it started, behind earlier operations */
-    TT_STATUS_STAGE_START,      /* then, until the first data was sent, or had arrived: waiting for
-                                   peers that have not called, and control messages */
+    TT_STATUS_STAGE_PEER,       /* then, until the first message of the peer with which this rank
+                                   exchanged the first data: that peer had not called */
+    TT_STATUS_STAGE_CONTROL,    /* then, until the first data was sent, or had arrived: control
+                                   messages */
     TT_STATUS_STAGE_REGISTER,   /* as in trace/stages.h, from here on */
     TT_STATUS_STAGE_SEND,
     TT_STATUS_STAGE_REDUCE,

@@ -138,7 +138,7 @@ static void count_stages(struct position *p, const struct tt_oplog_record *o, ui
                                            [TT_STAGE_REDUCE] = TT_STATUS_STAGE_REDUCE,
                                            [TT_STAGE_COPY] = TT_STATUS_STAGE_COPY };
     struct tt_stage_times t;
-    double left = (double)total_ns, ns_per_tick, queued;
+    double left = (double)total_ns, ns_per_tick, queued, message;
 
     if (o->ended <= o->called || !tt_stages_get(o->number, &t))
         return;
@@ -146,7 +146,14 @@ static void count_stages(struct position *p, const struct tt_oplog_record *o, ui
     queued = o->started > o->called ? ns_per_tick * (double)(o->started - o->called) : 0;
     p->nstaged++;
     p->staged_ns[TT_STATUS_STAGE_QUEUE] += take(&left, queued);
-    p->staged_ns[TT_STATUS_STAGE_START] += take(&left, ns_per_tick * (double)t.first_data - queued);
+    /* data that was sent before any message of the peer did not wait for it */
+    message = t.first_message && t.first_message <= t.first_data
+                  ? ns_per_tick * (double)t.first_message
+                  : queued;
+    message = message > queued ? message : queued;
+    p->staged_ns[TT_STATUS_STAGE_PEER] += take(&left, message - queued);
+    p->staged_ns[TT_STATUS_STAGE_CONTROL] +=
+        take(&left, ns_per_tick * (double)t.first_data - message);
     for (int i = 0; i < TT_STAGES; i++)
         p->staged_ns[of[i]] += take(&left, ns_per_tick * (double)t.of[i]);
     p->staged_ns[TT_STATUS_STAGE_WIRE] += (uint64_t)left;

@@ -15,7 +15,7 @@
 #include "boot/frame.h"
 #include "status/collect.h"
 
-#define TT_TALK_VERSION 7u
+#define TT_TALK_VERSION 8u
 #define TT_TALK_REQUEST_MAX (10u + 2u + TT_COLLECT_DIR_BYTES)
 #define TT_TALK_BODY_MAX 512u           /* of all frames */
 #define TT_TALK_FRAME_MAX (TT_FRAME_HEADER_BYTES + TT_TALK_BODY_MAX)

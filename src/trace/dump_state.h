@@ -38,6 +38,8 @@ struct tt_dump_flow {
     uint32_t rank;              /* job rank */
     uint64_t sent, received;    /* bytes */
     uint64_t first_out, last_out, first_in, last_in;
+    uint64_t first_message;     /* of the peer about this operation: it has called it. Not of
+                                   operations of eager messages only */
     uint64_t moved;             /* ns: last progress of an operation of eager messages only, some
                                    milliseconds too late; 0: unknown */
 };

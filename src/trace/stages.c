@@ -8,8 +8,7 @@
 
 struct slot {
     _Atomic uint64_t number;    /* of its record; 0: none; BUSY: it is being written */
-    _Atomic uint32_t of[TT_STAGES], first_data;
-    uint32_t unused;
+    _Atomic uint32_t of[TT_STAGES], first_data, first_message;
 };
 _Static_assert(sizeof(struct slot) == 32, "half of a cache line");
 
@@ -60,6 +59,7 @@ void tt_stages_set(uint64_t number, const struct tt_stage_times *t)
     for (int i = 0; i < TT_STAGES; i++)
         atomic_store_explicit(&s->of[i], pack(t->of[i]), memory_order_release);
     atomic_store_explicit(&s->first_data, pack(t->first_data), memory_order_release);
+    atomic_store_explicit(&s->first_message, pack(t->first_message), memory_order_release);
     atomic_store_explicit(&s->number, number, memory_order_release);
 }
 
@@ -77,6 +77,8 @@ bool tt_stages_get(uint64_t number, struct tt_stage_times *out)
         t.of[i] = (uint64_t)atomic_load_explicit(&s->of[i], memory_order_acquire) << UNIT_SHIFT;
     t.first_data = (uint64_t)atomic_load_explicit(&s->first_data, memory_order_acquire)
                    << UNIT_SHIFT;
+    t.first_message = (uint64_t)atomic_load_explicit(&s->first_message, memory_order_acquire)
+                      << UNIT_SHIFT;
     if (atomic_load_explicit(&s->number, memory_order_relaxed) != number)
         return false;
     *out = t;

@@ -27,6 +27,8 @@ struct tt_stage_times {
     uint64_t of[TT_STAGES];
     uint64_t first_data;        /* from the call to the first data that was sent or arrived; 0:
                                    unknown */
+    uint64_t first_message;     /* from the call to the first message of the peer of this data, which
+                                   shows that the peer has called; 0: unknown */
     uint64_t nested;            /* scratch of the engine: within another stage */
 };
 

@@ -4,6 +4,7 @@
  *   mismatch R   rank R makes it with another count
  *   receive R    rank R receives a message that nobody sends
  *   run          all ranks make calls until they are killed
+ *   late R       the same, but rank R sleeps for 50 ms before each call
  * A rank whose call has failed waits until it is killed. PROG_STATUS_NAME names the world,
  * PROG_STATUS_COUNT is the number of elements (default 256). */
 #include <stdbool.h>
@@ -37,10 +38,12 @@ static void last_call(const char *mode, int rank, int chosen, tutti_comm *world)
         st = tutti_recv(in, count, TUTTI_F32, 0, world, NULL);
     else if (strcmp(mode, "receive") == 0)
         wait_for_end();
-    do
+    do {
+        if (strcmp(mode, "late") == 0 && mine)
+            usleep(50000);
         st = tutti_allreduce(in, out, strcmp(mode, "mismatch") == 0 && mine ? 2 * count : count,
                              TUTTI_F32, TUTTI_MAX, world, NULL);
-    while (st == TUTTI_OK && strcmp(mode, "run") == 0);
+    } while (st == TUTTI_OK && (strcmp(mode, "run") == 0 || strcmp(mode, "late") == 0));
     wait_for_end();
 }
 

@@ -29,7 +29,7 @@ QUERY_S = 8  # a rank without a sign of life for a quarter of it is listed
 HEAD = b"Tt"
 TOKEN = "a token of 24 characters"
 GUESTS = 8  # connections without a proof
-VERSION = 7  # of requests and answers
+VERSION = 8  # of requests and answers
 
 
 def tell_frames(data):

@@ -78,7 +78,7 @@ class TopTest(StatusTest):
 
     def test_stages_of_long_operations_are_shown(self):
         self.start("run", TUTTI_WIRES="tcp", PROG_STATUS_COUNT="65536", ranks=4)
-        row = r"(?m)^world +[1-9]\d*((?: +\d+\.\d){7})$"
+        row = r"(?m)^world +[1-9]\d*((?: +\d+\.\d){8})$"
         texts = []
 
         def holds():
@@ -88,10 +88,20 @@ class TopTest(StatusTest):
         wait_until(holds, "stages of the world")
         text = texts[-1]
         found = re.search(row, text)
-        self.assertRegex(text, r"(?m)^stages, in % of time +calls/s +queue +start +reg +send +red "
-                               r"+copy +wire$")
+        self.assertRegex(text, r"(?m)^stages, in % of time +calls/s +queue +peer +ctrl +reg +send "
+                               r"+red +copy +wire$")
         self.assertAlmostEqual(sum(map(float, found[1].split())), 100, delta=0.4)
         self.assertTrue(all(len(line) <= 100 for line in text.splitlines()))
+
+    def test_waiting_for_a_late_rank_is_no_control_message(self):
+        self.start("late", 1, TUTTI_WIRES="tcp", PROG_STATUS_COUNT="65536", ranks=2)
+
+        def holds():
+            found = re.search(r"(?m)^world +[1-9]\d* +\d+\.\d +(\d+\.\d) +(\d+\.\d) ",
+                              self.top("--once", "--timeout", 8).stdout)
+            return found and float(found[1]) > 50 and float(found[2]) < 25
+
+        wait_until(holds, "most of the time is that of waiting for rank 1")
 
     def test_short_operations_have_no_stages(self):
         self.start("run", ranks=2)

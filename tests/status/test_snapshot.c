@@ -106,7 +106,8 @@ static void record_staged(uint16_t comm, uint64_t unit)
                                               [TT_STAGE_SEND] = 50000 * unit,
                                               [TT_STAGE_REDUCE] = 150000 * unit,
                                               [TT_STAGE_COPY] = 200000 * unit },
-                                      .first_data = 250000 * unit };
+                                      .first_data = 250000 * unit,
+                                      .first_message = 200000 * unit };
     const uint64_t number =
         tt_oplog_ring_begin(&tt_oplog_ring, &writer, &c, tt_tick_now() - 1000000 * unit, 0);
 
@@ -119,7 +120,8 @@ static void record_staged(uint16_t comm, uint64_t unit)
 static void stages_of_long_operations_are_summed(void **state)
 {
     static const uint32_t parts[TT_STATUS_STAGES] = {
-        [TT_STATUS_STAGE_QUEUE] = 5,   [TT_STATUS_STAGE_START] = 20,
+        [TT_STATUS_STAGE_QUEUE] = 5,   [TT_STATUS_STAGE_PEER] = 15,
+        [TT_STATUS_STAGE_CONTROL] = 5,
         [TT_STATUS_STAGE_REGISTER] = 10, [TT_STATUS_STAGE_SEND] = 5,
         [TT_STATUS_STAGE_REDUCE] = 15, [TT_STATUS_STAGE_COPY] = 20,
         [TT_STATUS_STAGE_WIRE] = 25,

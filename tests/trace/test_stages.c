@@ -10,7 +10,8 @@
 
 static void an_entry_belongs_to_one_record(void **state)
 {
-    const struct tt_stage_times t = { .of = { 1, UNIT, 2 * UNIT, 0 }, .first_data = 10 * UNIT };
+    const struct tt_stage_times t = { .of = { 1, UNIT, 2 * UNIT, 0 }, .first_data = 10 * UNIT,
+                                      .first_message = 7 * UNIT };
     struct tt_stage_times out = { .nested = 0 };
 
     (void)state;
@@ -24,6 +25,7 @@ static void an_entry_belongs_to_one_record(void **state)
     assert_true(tt_stages_get(5, &out));
     assert_true(out.of[0] == UNIT && out.of[1] == UNIT && out.of[2] == 2 * UNIT && out.of[3] == 0);
     assert_int_equal(out.first_data, 10 * UNIT);
+    assert_int_equal(out.first_message, 7 * UNIT);
     assert_false(tt_stages_get(5 + DEPTH, &out));
     tt_stages_set(5 + DEPTH, &t);                   /* the ring was reused */
     assert_false(tt_stages_get(5, &out));
@@ -54,7 +56,7 @@ static void *write_on(void *arg)
     for (uint64_t k = 1; !atomic_load(&over); k++) {
         const uint64_t v = (k & 0xffff) * UNIT;
 
-        tt_stages_set(1 + k * DEPTH, &(struct tt_stage_times){ { v, v, v, v }, v, 0 });
+        tt_stages_set(1 + k * DEPTH, &(struct tt_stage_times){ { v, v, v, v }, v, v, 0 });
         atomic_store(&newest, 1 + k * DEPTH);
     }
     return NULL;
@@ -75,6 +77,7 @@ static void a_reader_sees_whole_entries(void **state)
             continue;
         for (int i = 0; i < TT_STAGES; i++)
             assert_int_equal(out.of[i], out.first_data);
+        assert_int_equal(out.first_message, out.first_data);
         nread++;
     }
     atomic_store(&over, true);
@@ -91,7 +94,7 @@ static void *write_some(void *arg)
     for (uint64_t k = (uint64_t)(uintptr_t)arg; !atomic_load(&over); k += NWRITERS) {
         const uint64_t v = (k & 0xffffff) * UNIT;
 
-        tt_stages_set(1 + k * DEPTH, &(struct tt_stage_times){ { v, v, v, v }, v, 0 });
+        tt_stages_set(1 + k * DEPTH, &(struct tt_stage_times){ { v, v, v, v }, v, v, 0 });
         atomic_store(&newest, 1 + k * DEPTH);
     }
     return NULL;

@@ -28,7 +28,8 @@ const char *status_list_name(enum tt_status_list list)
 const char *status_stage_name(enum tt_status_stage stage)
 {
     static const char *const names[] = {
-        [TT_STATUS_STAGE_QUEUE] = "queue", [TT_STATUS_STAGE_START] = "start",
+        [TT_STATUS_STAGE_QUEUE] = "queue", [TT_STATUS_STAGE_PEER] = "peer",
+        [TT_STATUS_STAGE_CONTROL] = "ctrl",
         [TT_STATUS_STAGE_REGISTER] = "reg", [TT_STATUS_STAGE_SEND] = "send",
         [TT_STATUS_STAGE_REDUCE] = "red",  [TT_STATUS_STAGE_COPY] = "copy",
         [TT_STATUS_STAGE_WIRE] = "wire",
