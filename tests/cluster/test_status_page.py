@@ -12,7 +12,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from cluster import PATIENCE_S, SANITIZED, TUTTI, wait_until
+from cluster import PATIENCE_S, SANITIZED, TUTTI, free_port, wait_until
 from test_status import QUERY_S, RANKS, StatusTest, is_missing
 
 # Debian's prometheus_client, if another Python runs this
@@ -63,6 +63,22 @@ class PageTest(StatusTest):
     def connect(self):
         host, port = self.address.split(":")
         return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+
+
+class Remote(PageTest):
+    def test_page_of_a_job_over_tcp_has_its_number(self):
+        port = free_port()
+        self.env["TUTTI_STATUS_TOKEN"] = "a token of 24 characters"
+        pids = self.start("run", ranks=2, TUTTI_STATUS="0",
+                          TUTTI_STATUS_LISTEN=f"127.0.0.1:{port}")
+        self.serve(f"tcp://127.0.0.1:{port}")
+        wait_until(lambda: self.json(), "the job responds")
+        job = self.json()["job"]
+        self.assertRegex(job, "^(?!0{16})[0-9a-f]{16}$")
+        for pid in pids.values():
+            os.kill(pid, 9)
+        wait_until(lambda: self.get("/healthz")[0].status == 503, "the job does not respond")
+        self.assertIn(f"job {job}", self.get("/")[1])
 
 
 class Pages(PageTest):

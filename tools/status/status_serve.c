@@ -51,6 +51,8 @@ static bool refresh(struct server *s)
         s->has_answer = status_ask(&s->conf.where, &l, &q, &s->answer, s->why);
         status_disconnect(&l);
     }
+    if (s->has_answer)          /* for the page when it has ended; over TCP it was not known */
+        s->conf.where.job = s->answer.hello.job;
     s->unix_ms = now_unix_ms();
     s->next_ns = tt_now_ns() + s->conf.interval_ns;
     return s->has_answer;
