@@ -43,13 +43,14 @@ static void push_to_bucket(struct tt_queue *q, struct tt_queue_item item)
 
 /* ---- the front ---- */
 
-/* Cuts a long front: items after its middle go back. Items of one time stay together; if all have
- * the same time, it may grow. */
+/* Cuts a long front: items after its middle go back. Items of one time stay together, and items
+ * before the base time, for which there is no bucket, stay. If none can go back, it may grow. */
 static void cut_front(struct tt_queue *q)
 {
     size_t middle = q->front_first + (q->front_n - q->front_first) / 2;
 
-    while (middle < q->front_n && q->front[middle].time_ps == q->front[middle - 1].time_ps)
+    while (middle < q->front_n && (q->front[middle].time_ps == q->front[middle - 1].time_ps ||
+                                   q->front[middle].time_ps < q->base_ps))
         middle++;
     if (middle == q->front_n) {
         q->front_long = 2 * (q->front_n - q->front_first);

@@ -109,11 +109,45 @@ static void order_holds_for_many_events(void **state)
                 pour(seed, most, spread);
 }
 
+/* Times are far apart or close together, so that the front of the queue ends far beyond the times
+ * that are pushed next, and is cut. */
+static void order_holds_for_near_and_far_times(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct tt_queue_item item;
+        struct tt_prng prng;
+        struct tt_queue q;
+        uint64_t now = 0;
+        uint32_t n = 0;
+
+        tt_prng_init(&prng, seed);
+        tt_queue_init(&q);
+        for (int i = 0; i < 200000; i++) {
+            const bool fills = i / 5000 % 2 == 0;
+
+            if (n == 0 || tt_prng_below(&prng, 4) < (fills ? 3 : 1)) {
+                const uint64_t spread = 1ull << tt_prng_below(&prng, 2) * 20 << seed % 20;
+
+                tt_queue_push(&q, (struct tt_queue_item){ now + tt_prng_below(&prng, spread), 0 });
+                n++;
+            } else {
+                assert_true(tt_queue_pop(&q, &item));
+                assert_true(item.time_ps >= now);
+                now = item.time_ps;
+                n--;
+            }
+        }
+        tt_queue_fini(&q);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_times_keep_their_order),
         cmocka_unit_test(order_holds_for_many_events),
+        cmocka_unit_test(order_holds_for_near_and_far_times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
