@@ -5,44 +5,22 @@
 #include "base/status.h"
 #include "comm/comm.h"
 #include "comm/comm_trace.h"
-
-struct ticket {
-    int32_t colour, key;
-    uint32_t id, index;         /* id: of a new context, used if this is the first rank of its
-                                   part; index: rank in the parent */
-};
-
-static int ticket_compare(const void *a, const void *b)
-{
-    const struct ticket *x = a, *y = b;
-
-    if (x->colour != y->colour)
-        return x->colour < y->colour ? -1 : 1;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
+#include "comm/ticket.h"
 
 /* Opens this rank's part of a split, from the tickets of all ranks, sorted. The id is that of
  * the part's first rank. */
-static tutti_status open_part(tutti_comm *parent, const struct ticket *tickets, int32_t colour,
+static tutti_status open_part(tutti_comm *parent, const struct tt_ticket *tickets, int32_t colour,
                               tutti_comm **out)
 {
-    uint32_t id = 0, n = 0, rank = 0, *ranks = malloc(parent->nranks * sizeof *ranks);
+    uint32_t id, n, rank, *ranks = malloc(parent->nranks * sizeof *ranks);
     tutti_status st;
 
     if (!ranks)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator of %u ranks",
                        parent->nranks);
-    for (uint32_t i = 0; i < parent->nranks; i++) {
-        if (tickets[i].colour != colour)
-            continue;
-        if (n == 0)
-            id = tickets[i].id;
-        if (tickets[i].index == parent->rank)
-            rank = n;
-        ranks[n++] = parent->ranks[tickets[i].index];
-    }
+    n = tt_tickets_part(tickets, parent->nranks, colour, parent->rank, ranks, &rank, &id);
+    for (uint32_t i = 0; i < n; i++)
+        ranks[i] = parent->ranks[ranks[i]];
     if (id)
         st = tt_comm_open(out, parent->world, id, ranks, n, rank, parent->timeout_ms,
                           parent->restore);
@@ -73,7 +51,7 @@ static tutti_status comm_agree(tutti_comm *parent, tutti_status mine, const char
 static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, tutti_comm **out,
                                const char *call)
 {
-    struct ticket mine = { .colour = colour, .key = key }, *tickets;
+    struct tt_ticket mine = { .colour = colour, .key = key }, *tickets;
     tutti_comm *part = NULL;
     tutti_status st = tt_comm_check(parent, call);
 
@@ -88,7 +66,7 @@ static tutti_status comm_split(tutti_comm *parent, int32_t colour, int32_t key, 
     mine.index = parent->rank;
     st = tutti_allgather(&mine, tickets, sizeof mine, TUTTI_U8, parent, NULL);
     if (!st) {
-        qsort(tickets, parent->nranks, sizeof *tickets, ticket_compare);
+        tt_tickets_sort(tickets, parent->nranks);
         st = colour < 0 ? TUTTI_OK : open_part(parent, tickets, colour, &part);
         st = comm_agree(parent, st, call);
     }

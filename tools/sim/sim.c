@@ -21,6 +21,7 @@
 #include "tools/sim/sim_options.h"
 #include "tools/sim/sim_plot.h"
 #include "tools/sim/sim_putsignal.h"
+#include "tools/sim/sim_start.h"
 
 #define ELEM_BYTES 4u
 #define SIZES_MAX 64    /* of a sweep from 1 byte in steps of factor 2 */
@@ -527,13 +528,17 @@ static tutti_status prepare(struct sim_run *run)
 
 int tool_sim_main(int argc, char **argv)
 {
-    static char putsignal_name[] = "tutti sim putsignal";
+    static char putsignal_name[] = "tutti sim putsignal", start_name[] = "tutti sim start";
     struct sim_run run = { .npoints = 0 };
     tutti_status st;
 
     if (argc > 1 && strcmp(argv[1], "putsignal") == 0) {
         argv[1] = putsignal_name;
         return sim_putsignal_main(argc - 1, argv + 1);
+    }
+    if (argc > 1 && strcmp(argv[1], "start") == 0) {
+        argv[1] = start_name;
+        return sim_start_main(argc - 1, argv + 1);
     }
     sim_options_parse(&run.o, argc, argv);
     if (tt_plugins_load())

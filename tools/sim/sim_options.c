@@ -137,7 +137,7 @@ static const struct command_line command = {
         "Simulates a collective in virtual time, on the machine of a topology description.\vThe "
         "simulator executes the schedules of all ranks, without data (docs/simulation.md). The "
         "printed time is the time at which the last rank finishes. algbw and busbw are defined as "
-        "in `tutti perf`.\n\n"
+        "in `tutti perf`. `tutti sim start --help` describes the simulation of start-ups.\n\n"
         "Faults:\n"
         "  slow-rail=HOST.RAIL:FACTOR      divide the rate of a rail by FACTOR\n"
         "  dead-rail=HOST.RAIL             move the rail's ranks to the next rail of the host\n"
