@@ -162,6 +162,36 @@ class Machine(unittest.TestCase):
             self.assertLessEqual(total[1] - total[0], 8 * 64, wires)
             self.assertGreater(total[1], total[0])
 
+    def memory_at_98304_ranks(self, wires):
+        """Bytes of a rank without its links, and bytes of its links, after start-up and a ring
+        all-reduce of 1 MiB. Calculated from 32 ranks, whose blocks are eager messages, too; some
+        are unexpected, and stored in 32 KiB each, instead of 11 bytes. The control overlay has 34
+        links instead of 9. With 8 ranks per host, a rank has an eighth of its host's records of 31
+        bytes, and of their index (tests/comm/test_idle_rank.c)."""
+        idle, total, links = 31 / 8 + 1 / 8, 0, 0
+        m = document(self, "--memory", "--ranks", "32", TUTTI_WIRES=wires)
+        self.assertEqual((m["nranks"], m["connected"]), (32, 2))
+        for part in m["parts"]:
+            if part["purpose"].endswith(": links"):
+                links += part["peer_bytes"]
+            else:
+                total += part["peer_bytes"] % (32 << 10)
+            total += part["fixed_bytes"] * (4 if part["purpose"] == "job: control overlay" else 1)
+            if part["purpose"] != "job: addresses of ranks":
+                idle += part["rank_bytes"] / 32
+        self.assertLess(idle, 32)
+        return total + 98304 * idle, links
+
+    def test_rank_of_98304_ranks_takes_8_mib(self):
+        """A rank whose two neighbours are on its host. One of them on another host is connected by
+        tcp, which takes more (docs/start-up.md)."""
+        total, shm = self.memory_at_98304_ranks("shm,tcp")
+        tcp = self.memory_at_98304_ranks("tcp")[1]
+        edge = total + (shm + tcp) / 2
+        print(f"within a host {total + shm:.0f} bytes, at its edge {edge:.0f} bytes")
+        self.assertLessEqual(total + shm, 8 << 20)
+        self.assertLessEqual(edge, 8.5 * (1 << 20))
+
 
 class Params(unittest.TestCase):
     def test_every_parameter_has_all_fields(self):
