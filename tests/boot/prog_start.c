@@ -10,12 +10,17 @@
  *   accepted           connections that rank 0 accepts
  *   memory_mb          sum of the peak memory of all processes
  * With KILLED, this process is killed US microseconds after the start. Its last rank never joins,
- * so that the start-up cannot end before. Then it prints of the ranks of the other processes:
+ * so that the start-up cannot end before. With KILLED "rank:N" only rank N is killed, which has a
+ * process of its own, and joins as all others; the start-up may end before. Then it prints of the
+ * ranks of the other processes:
  *   started, failed    numbers of ranks
  *   unnamed            failed ranks whose message names neither missing ranks nor the first rank of
- *                      their host
+ *                      their host; with "rank:N", neither N nor, if N is that one, the first rank
+ *                      of their host
+ *   unnamed_error      message of the last one of these
  *   error              message of the last failed rank
  *   late_s             from the deadline until the last one returns; negative: before it */
+#include <ctype.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,6 +59,7 @@ struct shared {
     atomic_ullong begin_ns;
     uint32_t nranks, nprocesses, card_bytes, per_host;
     uint32_t timeout_ms, killed;        /* killed: a process, or NOT_KILLED */
+    uint32_t single;                    /* the only rank of the killed process, or NOT_KILLED */
     atomic_uint nended;
     char rendezvous[128];
     uint64_t memory_kb[PACKED_PROCESSES_MAX];
@@ -131,15 +137,30 @@ static void check_overlay(const struct tt_overlay *o, struct result *out)
         }
 }
 
-/* The first rank of a process; with the number of processes, the end. */
+/* The first rank of a process; with the number of processes, the end. A single rank is in the last
+ * process, and missing in the one that has the ranks around it. */
 static uint32_t first_of(const struct shared *s, uint32_t process)
 {
-    return (uint32_t)((uint64_t)s->nranks * process / s->nprocesses);
+    const uint32_t n = s->single == NOT_KILLED ? s->nprocesses : s->nprocesses - 1;
+
+    return (uint32_t)((uint64_t)s->nranks * process / n);
+}
+
+static bool is_killed(const struct shared *s, uint32_t rank)
+{
+    if (s->single != NOT_KILLED)
+        return rank == s->single;
+    return s->killed != NOT_KILLED && rank >= first_of(s, s->killed) &&
+           rank < first_of(s, s->killed + 1);
 }
 
 static uint32_t nsurvivors(const struct shared *s)
 {
-    return s->nranks - (first_of(s, s->killed + 1) - first_of(s, s->killed));
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < s->nranks; r++)
+        n += !is_killed(s, r);
+    return n;
 }
 
 static void await_kill(void)
@@ -188,10 +209,13 @@ static void *rank_start(void *arg)
     pthread_barrier_wait(&s->started);
     if (me->rank == 0)
         atomic_store(&s->begin_ns, tt_now_ns());
-    if (s->killed != NOT_KILLED && me->rank + 1 == first_of(s, s->killed + 1))
+    if (s->killed != NOT_KILLED && s->single == NOT_KILLED &&
+        me->rank + 1 == first_of(s, s->killed + 1))
         await_kill();
     out->status = tt_boot_rendezvous(&launch, &offer, tt_deadline_ns(tt_now_ns(), s->timeout_ms),
                                      &table, &overlay);
+    if (is_killed(s, me->rank))
+        await_kill();
     out->end_ns = tt_now_ns();
     out->sent = packed_sent;
     out->received = packed_received;
@@ -212,54 +236,103 @@ static void *rank_start(void *arg)
     return NULL;
 }
 
-/* Runs the ranks [first, end) in this process. */
-static int process_run(struct shared *s, uint32_t index, uint32_t first, uint32_t end)
+/* Lists the ranks of a process in ranks[nranks]. Returns their number. */
+static uint32_t ranks_of(struct shared *s, uint32_t process, struct rank *ranks)
 {
-    struct rank *ranks = calloc(end - first, sizeof *ranks);
+    const bool alone = s->single != NOT_KILLED && process == s->killed;
+    const uint32_t end = alone ? s->single + 1 : first_of(s, process + 1);
+    uint32_t n = 0;
+
+    for (uint32_t r = alone ? s->single : first_of(s, process); r < end; r++)
+        if (alone || r != s->single)
+            ranks[n++] = (struct rank){ .shared = s, .rank = r };
+    return n;
+}
+
+static int process_run(struct shared *s, uint32_t index)
+{
+    struct rank *ranks = calloc(s->nranks, sizeof *ranks);
     struct rusage usage;
     pthread_attr_t attr;
+    uint32_t n;
 
     tt_assert(ranks);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    for (uint32_t i = 0; i < end - first; i++) {
-        ranks[i] = (struct rank){ .shared = s, .rank = first + i };
+    n = ranks_of(s, index, ranks);
+    for (uint32_t i = 0; i < n; i++) {
         if (pthread_create(&ranks[i].thread, &attr, rank_start, &ranks[i]) != 0) {
             fprintf(stderr, "prog_start: cannot start a thread\n");
             return 1;
         }
     }
-    for (uint32_t i = 0; i < end - first; i++)
+    for (uint32_t i = 0; i < n; i++)
         pthread_join(ranks[i].thread, NULL);
     getrusage(RUSAGE_SELF, &usage);
     s->memory_kb[index] = (uint64_t)usage.ru_maxrss;
     return 0;
 }
 
+/* Returns whether the text has this number. */
+static bool has_number(const char *text, uint32_t number)
+{
+    char digits[16];
+    const size_t n = (size_t)snprintf(digits, sizeof digits, "%u", number);
+
+    for (const char *at = text; (at = strstr(at, digits)); at++)
+        if ((at == text || !isdigit((unsigned char)at[-1])) && !isdigit((unsigned char)at[n]))
+            return true;
+    return false;
+}
+
+/* Returns whether the message of a failed rank states the lost one. */
+static bool is_named(const struct shared *s, uint32_t rank)
+{
+    const char *error = s->results[rank].error;
+    const bool leader = strstr(error, "the first rank of this host");
+
+    if (s->single == NOT_KILLED)
+        return strstr(error, "missing") || leader;
+    if (s->single == 0 && (strstr(error, "rank 0 is missing") || strstr(error, "missing: 0")))
+        return true;
+    return (s->single && has_number(error, s->single)) ||
+           (leader && rank / s->per_host == s->single / s->per_host);
+}
+
+static void print_string(const char *key, const char *text)
+{
+    printf(", \"%s\": \"", key);
+    for (; *text; text++)
+        printf(*text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    printf("\"");
+}
+
 static int print_survivors(const struct shared *s)
 {
     const uint64_t deadline_ns = atomic_load(&s->begin_ns) + s->timeout_ms * TT_MS;
-    const char *error = "";
+    const char *error = "", *unnamed_error = "";
     uint32_t started = 0, failed = 0, unnamed = 0;
     uint64_t end_ns = 0;
 
     for (uint32_t r = 0; r < s->nranks; r++) {
         const struct result *one = &s->results[r];
 
-        if (r >= first_of(s, s->killed) && r < first_of(s, s->killed + 1))
+        if (is_killed(s, r))
             continue;
         end_ns = one->end_ns > end_ns ? one->end_ns : end_ns;
         started += !one->status;
         failed += one->status != TUTTI_OK;
-        unnamed += one->status && !strstr(one->error, "missing") &&
-                   !strstr(one->error, "the first rank of this host");
         error = one->status ? one->error : error;
+        if (one->status && !is_named(s, r)) {
+            unnamed++;
+            unnamed_error = one->error;
+        }
     }
-    printf("{\"started\": %u, \"failed\": %u, \"unnamed\": %u, \"late_s\": %.3f, \"error\": \"",
-           started, failed, unnamed, ((double)end_ns - (double)deadline_ns) / 1e9);
-    for (; *error; error++)
-        printf(*error == '"' || *error == '\\' ? "\\%c" : "%c", *error);
-    printf("\"}\n");
+    printf("{\"started\": %u, \"failed\": %u, \"unnamed\": %u, \"late_s\": %.3f", started, failed,
+           unnamed, ((double)end_ns - (double)deadline_ns) / 1e9);
+    print_string("error", error);
+    print_string("unnamed_error", unnamed_error);
+    printf("}\n");
     return 0;
 }
 
@@ -352,12 +425,18 @@ int main(int argc, char **argv)
     s = shared_create(nranks, nprocesses, card_bytes, per_host,
                       argc > 5 && strcmp(argv[5], "-") != 0 ? argv[5] : NULL);
     s->timeout_ms = argc > 8 ? (uint32_t)strtoul(argv[6], NULL, 10) : TIMEOUT_MS;
-    s->killed = argc > 8 ? (uint32_t)strtoul(argv[7], NULL, 10) % nprocesses : NOT_KILLED;
+    s->killed = s->single = NOT_KILLED;
+    if (argc > 8 && strncmp(argv[7], "rank:", 5) == 0) {
+        s->single = (uint32_t)strtoul(argv[7] + 5, NULL, 10) % nranks;
+        s->killed = nprocesses - 1;
+    } else if (argc > 8) {
+        s->killed = (uint32_t)strtoul(argv[7], NULL, 10) % nprocesses;
+    }
     for (uint32_t i = 0; i < nprocesses; i++) {
         pids[i] = fork();
         tt_assert(pids[i] >= 0);
         if (pids[i] == 0)
-            _exit(process_run(s, i, first_of(s, i), first_of(s, i + 1)));
+            _exit(process_run(s, i));
     }
     if (s->killed != NOT_KILLED) {
         kill_one(s, pids, nprocesses, strtoul(argv[8], NULL, 10));

@@ -79,6 +79,37 @@ class Killed(unittest.TestCase):
         self.kill(0, random.randrange(1_000_000))
 
 
+class KilledRank(unittest.TestCase):
+    """One rank is killed at a drawn moment: a server, i.e. the first rank of a host, or another
+    one. The others have their result, or end at the deadline with a message that names it; nobody
+    hangs. TUTTI_TEST_KILLS is the number of draws (default 3), TUTTI_TEST_SEED the first seed."""
+
+    DRAWS = int(os.environ.get("TUTTI_TEST_KILLS", "3"))
+    SEED = int(os.environ.get("TUTTI_TEST_SEED", random.randrange(1_000_000)))
+    TIMEOUT_MS = 10_000
+    LATE_S = 60     # the machine may be slow
+
+    def kill(self, seed, rank, after_s):
+        values = run("prog_start", 512, 33, RECORD, 8, "-", self.TIMEOUT_MS, f"rank:{rank}",
+                     round(after_s * 1e6))
+        with self.subTest(seed=seed, rank=rank, after_s=after_s, values=values):
+            self.assertEqual(values["started"] + values["failed"], 511)
+            self.assertEqual(values["unnamed"], 0)
+            self.assertLess(values["late_s"], self.LATE_S)
+
+    def test_rank_is_killed(self):
+        usual_s = start(512, 8)["seconds"]
+        for seed in range(self.SEED, self.SEED + self.DRAWS):
+            draw = random.Random(seed)
+            leader = 8 * draw.randrange(64)
+            rank = leader if seed % 2 else leader + draw.randrange(1, 8)
+            self.kill(seed, rank, draw.random() * 1.2 * usual_s)
+
+    def test_rank_0_is_killed(self):
+        """It has the root. The others cannot know which other ranks have come."""
+        self.kill(0, 0, 0.05)
+
+
 class Tree(unittest.TestCase):
 
     def test_servers_have_servers(self):
