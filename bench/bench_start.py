@@ -136,6 +136,7 @@ def tree_values(ranks):
             ("bytes that a rank receives", "received_max", RECEIVED_REACH),
             ("bytes of the busiest process", "busiest_bytes", None),
             ("memory", "memory_mb", TREE_MEMORY_MB_REACH if last else None),
+            ("processor time of the root per message", "root_message_us", None),
         )
         for what, key, reach in rows:
             yield f"tree of {n} ranks: {what}", reach, lambda found, n=n, key=key: found[n][key]
@@ -159,7 +160,8 @@ def tree_values(ranks):
 def tree_unit(what):
     if what.startswith("growth"):
         return "x"
-    return {"time": "s", "memory": "MB"}.get(what.split(": ")[1], "B")
+    units = {"time": "s", "memory": "MB", "processor time of the root per message": "us"}
+    return units.get(what.split(": ")[1], "B")
 
 
 def measure(program, *arguments):

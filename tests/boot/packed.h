@@ -20,6 +20,7 @@
 
 /* Of the calling thread. A program whose threads run several ranks resets them. */
 static _Thread_local uint64_t packed_sent, packed_received, packed_accepted;
+static _Thread_local uint64_t packed_reads;     /* calls that received data */
 
 /* These replace the functions of the C library in this program, and count the bytes and
  * connections of the calling thread. src/boot uses no other calls for data; memory files are not
@@ -37,6 +38,7 @@ ssize_t recv(int fd, void *data, size_t bytes, int flags)
 {
     const ssize_t n = recvfrom(fd, data, bytes, flags, NULL, NULL);
 
+    packed_reads += n > 0;
     if (n > 0)
         packed_received += (uint64_t)n;
     return n;
@@ -55,6 +57,7 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
     const ssize_t n = syscall(SYS_recvmsg, fd, m, flags);
 
+    packed_reads += n > 0;
     if (n > 0)
         packed_received += (uint64_t)n;
     return n;

@@ -9,6 +9,8 @@
  *   received_max/mean  bytes that a rank receives
  *   busiest_bytes      bytes that the busiest rank, or the root, sends and receives
  *   root_bytes         of the root
+ *   root_message_us    processor time of the root per message: an accepted connection, or a call
+ *                      that received data
  *   restarts           how often a rank began again, since the root was unreachable
  *   memory_mb          sum of the peak memory of all processes */
 #include <errno.h>
@@ -20,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -53,6 +56,7 @@ struct shared {
     uint16_t root_port, port;           /* port: of the servers */
     uint64_t memory_kb[PACKED_PROCESSES_MAX + 1];
     struct result root_result;
+    double root_message_us;
     struct result results[];
 };
 
@@ -378,6 +382,14 @@ static int worker_run(struct shared *s, uint32_t index, uint32_t first, uint32_t
     return !good;
 }
 
+static double processor_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
 static int root_run(struct shared *s, int listener)
 {
     struct tt_tree_node_conf conf = { .tree = { .token = TOKEN,
@@ -389,18 +401,21 @@ static int root_run(struct shared *s, int listener)
                                       .local = -1,
                                       .up = -1 };
     struct tt_tree_node *root;
+    double began_us;
 
     memcpy(conf.tree.secret, s->secret, sizeof s->secret);
     memcpy(conf.tree.gathering, s->gathering, sizeof s->gathering);
     if (tt_tree_node_open(&root, &conf) != TUTTI_OK)
         return 1;
     pthread_barrier_wait(&s->started);
+    began_us = processor_us();
     while (!tt_tree_node_is_done(root)) {
         struct pollfd p = { .fd = tt_tree_node_fd(root), .events = POLLIN };
 
         poll(&p, 1, SWEEP_NS / TT_MS);
         tt_tree_node_step(root, tt_now_ns());
     }
+    s->root_message_us = (processor_us() - began_us) / (double)(packed_accepted + packed_reads);
     s->root_result.sent = packed_sent;
     s->root_result.received = packed_received;
     tt_tree_node_close(root);
@@ -427,11 +442,11 @@ static void print_results(const struct shared *s)
         memory_kb += s->memory_kb[i];
     printf("{\"ranks\": %u, \"processes\": %u, \"seconds\": %.6f, \"received_max\": %llu, "
            "\"received_mean\": %.1f, \"busiest_bytes\": %llu, \"root_bytes\": %llu, "
-           "\"restarts\": %llu, \"memory_mb\": %.1f}\n",
+           "\"root_message_us\": %.2f, \"restarts\": %llu, \"memory_mb\": %.1f}\n",
            s->nranks, s->nprocesses, (double)(end_ns - (uint64_t)atomic_load(&s->begin_ns)) / 1e9,
            (unsigned long long)received_max, (double)received / s->nranks,
-           (unsigned long long)busiest, (unsigned long long)root, (unsigned long long)restarts,
-           (double)memory_kb / 1e3);
+           (unsigned long long)busiest, (unsigned long long)root, s->root_message_us,
+           (unsigned long long)restarts, (double)memory_kb / 1e3);
 }
 
 static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32_t per_host,

@@ -114,7 +114,9 @@ class Tree(unittest.TestCase):
 
     def test_servers_have_servers(self):
         """256 hosts with 8 leaders at each server, so that three levels are above the hosts."""
-        self.assertEqual(run("prog_tree", 1024, 4, 4, 8)["ranks"], 1024)
+        values = run("prog_tree", 1024, 4, 4, 8)
+        self.assertEqual(values["ranks"], 1024)
+        self.assertGreater(values["root_message_us"], 0)
 
     def test_last_host_is_smaller(self):
         self.assertEqual(run("prog_tree", 1001, 2, 8)["ranks"], 1001)
