@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 #include "algo/algos.h"
 #include "algo/segments.h"
 #include "base/status.h"
@@ -46,6 +47,11 @@ static const struct tt_algo *algo_of(const struct split_sim *s, const struct tt_
     return tt_algo_choose(c, &m);
 }
 
+static uint64_t machine_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* Simulates one call with the cheapest algorithm by formulas. */
 static tutti_status simulate(const struct split_sim *s, enum tt_coll_kind kind, uint32_t elem_bytes,
                              uint64_t bytes, double *time_ns)
@@ -77,6 +83,9 @@ static tutti_status simulate(const struct split_sim *s, enum tt_coll_kind kind, 
         return st;
     tt_chunks_apply(&chunks, &coll);
     conf.algo = algo_of(s, &coll);
+    if (tt_des_memory(conf.algo, &coll, &s->net) > machine_bytes())
+        return tt_fail(TUTTI_ERR_NOMEM, "out of memory: the split of %u ranks needs %.1f GiB",
+                       coll.nranks, (double)tt_des_memory(conf.algo, &coll, &s->net) / (1 << 30));
     segments = tt_segments_choose(conf.algo, &coll, &limits);
     conf.segment_bytes = segments.segment_bytes;
     conf.streams = segments.streams;
