@@ -116,7 +116,7 @@ static void print_central(const struct sim_start_options *o, const struct sim_st
            (double)c->gathered_ns / 1e9, (double)c->collected_ns / 1e9, (double)c->ring_ns / 1e9,
            o->ngathers, (unsigned long long)c->dropped);
     if (r->whole.time_ns)
-        printf("the tree is %.1f times faster\n",
+        printf("it takes %.1f times as long as the tree\n",
                (double)c->gathered_ns / (double)r->whole.time_ns);
 }
 
