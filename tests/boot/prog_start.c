@@ -15,8 +15,10 @@
  * ranks of the other processes:
  *   started, failed    numbers of ranks
  *   unnamed            failed ranks whose message names neither missing ranks nor the first rank of
- *                      their host; with "rank:N", not N, and on the host of N, neither its first
- *                      rank nor rank 0
+ *                      their host; with "rank:N", neither N nor, if N is that one, the first rank
+ *                      of their host
+ *   cut_off            with "rank:N", other failed ranks that found no root, although rank 0 has
+ *                      started
  *   unnamed_error      message of the last one of these
  *   error              message of the last failed rank
  *   late_s             from the deadline until the last one returns; negative: before it */
@@ -295,12 +297,16 @@ static bool is_named(const struct shared *s, uint32_t rank)
         return strstr(error, "missing") || leader;
     if (s->single == 0 && (strstr(error, "rank 0 is missing") || strstr(error, "missing: 0")))
         return true;
-    if (s->single && has_number(error, s->single))
-        return true;
-    /* The second cause is wrong if the first rank of the host was killed while it passed on the
-     * result: a limit that docs/start-up.md states. */
-    return rank / s->per_host == s->single / s->per_host &&
-           (leader || strstr(error, "rank 0 is missing"));
+    return (s->single && has_number(error, s->single)) ||
+           (leader && rank / s->per_host == s->single / s->per_host);
+}
+
+/* Returns whether the rank did not get the result because the root has ended: a limit that
+ * docs/start-up.md states. */
+static bool is_cut_off(const struct shared *s, uint32_t rank)
+{
+    return s->single != NOT_KILLED && !s->results[0].status &&
+           strstr(s->results[rank].error, "rank 0 is missing");
 }
 
 static void print_string(const char *key, const char *text)
@@ -315,7 +321,7 @@ static int print_survivors(const struct shared *s)
 {
     const uint64_t deadline_ns = atomic_load(&s->begin_ns) + s->timeout_ms * TT_MS;
     const char *error = "", *unnamed_error = "";
-    uint32_t started = 0, failed = 0, unnamed = 0;
+    uint32_t started = 0, failed = 0, unnamed = 0, cut_off = 0;
     uint64_t end_ns = 0;
 
     for (uint32_t r = 0; r < s->nranks; r++) {
@@ -327,13 +333,15 @@ static int print_survivors(const struct shared *s)
         started += !one->status;
         failed += one->status != TUTTI_OK;
         error = one->status ? one->error : error;
-        if (one->status && !is_named(s, r)) {
+        if (one->status && is_cut_off(s, r)) {
+            cut_off++;
+        } else if (one->status && !is_named(s, r)) {
             unnamed++;
             unnamed_error = one->error;
         }
     }
-    printf("{\"started\": %u, \"failed\": %u, \"unnamed\": %u, \"late_s\": %.3f", started, failed,
-           unnamed, ((double)end_ns - (double)deadline_ns) / 1e9);
+    printf("{\"started\": %u, \"failed\": %u, \"unnamed\": %u, \"cut_off\": %u, \"late_s\": %.3f",
+           started, failed, unnamed, cut_off, ((double)end_ns - (double)deadline_ns) / 1e9);
     print_string("error", error);
     print_string("unnamed_error", unnamed_error);
     printf("}\n");
