@@ -103,144 +103,39 @@ const struct tt_algo tt_algo_allgatherv_parallel_rings = {
     .cost = allgather_parallel_rings_cost,
 };
 
-/* ---- variants ---- */
+/* ---- variants -------------------------------------------------------------------------------- */
 
-static uint64_t linear_nrounds(const struct tt_coll *c)
-{
-    return rounds_by(c, TT_FORM_LINEAR);
-}
+#define VARIANT(form_name, form, text)                                                             \
+    static uint64_t form_name##_nrounds(const struct tt_coll *c)                                   \
+    {                                                                                              \
+        return rounds_by(c, form);                                                                 \
+    }                                                                                              \
+    static void form_name##_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)         \
+    {                                                                                              \
+        round_by(s, c, k, form);                                                                   \
+    }                                                                                              \
+    static struct tt_cost form_name##_cost(const struct tt_coll *c)                                \
+    {                                                                                              \
+        return cost_by(c, form);                                                                   \
+    }                                                                                              \
+    const struct tt_algo tt_algo_allgather_parallel_rings_##form_name = {                          \
+        .name = "allgather_parallel_rings_" #form_name,                                            \
+        .summary = text,                                                                           \
+        .needs = "fewer than 2^29 rounds",                                                         \
+        .kind = TT_ALLGATHER,                                                                      \
+        .fits = allgather_parallel_rings_fits,                                                     \
+        .nrounds = form_name##_nrounds,                                                            \
+        .round = form_name##_round,                                                                \
+        .work_bytes = tt_work_none,                                                                \
+        .npeers = allgather_parallel_rings_npeers,                                                 \
+        .cost = form_name##_cost,                                                                  \
+    }
 
-static void linear_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
-{
-    round_by(s, c, k, TT_FORM_LINEAR);
-}
-
-static struct tt_cost linear_cost(const struct tt_coll *c)
-{
-    return cost_by(c, TT_FORM_LINEAR);
-}
-
-const struct tt_algo tt_algo_allgather_parallel_rings_linear = {
-    .name = "allgather_parallel_rings_linear",
-    .summary = "parallel rings between hosts, direct exchange within hosts",
-    .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER,
-    .fits = allgather_parallel_rings_fits,
-    .nrounds = linear_nrounds,
-    .round = linear_round,
-    .work_bytes = tt_work_none,
-    .npeers = allgather_parallel_rings_npeers,
-    .cost = linear_cost,
-};
-
-static uint64_t doubling_nrounds(const struct tt_coll *c)
-{
-    return rounds_by(c, TT_FORM_DOUBLING);
-}
-
-static void doubling_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
-{
-    round_by(s, c, k, TT_FORM_DOUBLING);
-}
-
-static struct tt_cost doubling_cost(const struct tt_coll *c)
-{
-    return cost_by(c, TT_FORM_DOUBLING);
-}
-
-const struct tt_algo tt_algo_allgather_parallel_rings_doubling = {
-    .name = "allgather_parallel_rings_doubling",
-    .summary = "parallel rings between hosts, binomial trees within hosts (near ranks first)",
-    .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER,
-    .fits = allgather_parallel_rings_fits,
-    .nrounds = doubling_nrounds,
-    .round = doubling_round,
-    .work_bytes = tt_work_none,
-    .npeers = allgather_parallel_rings_npeers,
-    .cost = doubling_cost,
-};
-
-static uint64_t halving_nrounds(const struct tt_coll *c)
-{
-    return rounds_by(c, TT_FORM_HALVING);
-}
-
-static void halving_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
-{
-    round_by(s, c, k, TT_FORM_HALVING);
-}
-
-static struct tt_cost halving_cost(const struct tt_coll *c)
-{
-    return cost_by(c, TT_FORM_HALVING);
-}
-
-const struct tt_algo tt_algo_allgather_parallel_rings_halving = {
-    .name = "allgather_parallel_rings_halving",
-    .summary = "parallel rings between hosts, binomial trees within hosts (far ranks first)",
-    .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER,
-    .fits = allgather_parallel_rings_fits,
-    .nrounds = halving_nrounds,
-    .round = halving_round,
-    .work_bytes = tt_work_none,
-    .npeers = allgather_parallel_rings_npeers,
-    .cost = halving_cost,
-};
-
-static uint64_t knomial_nrounds(const struct tt_coll *c)
-{
-    return rounds_by(c, TT_FORM_KNOMIAL);
-}
-
-static void knomial_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
-{
-    round_by(s, c, k, TT_FORM_KNOMIAL);
-}
-
-static struct tt_cost knomial_cost(const struct tt_coll *c)
-{
-    return cost_by(c, TT_FORM_KNOMIAL);
-}
-
-const struct tt_algo tt_algo_allgather_parallel_rings_knomial = {
-    .name = "allgather_parallel_rings_knomial",
-    .summary = "parallel rings between hosts, 4-ary trees within hosts",
-    .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER,
-    .fits = allgather_parallel_rings_fits,
-    .nrounds = knomial_nrounds,
-    .round = knomial_round,
-    .work_bytes = tt_work_none,
-    .npeers = allgather_parallel_rings_npeers,
-    .cost = knomial_cost,
-};
-
-static uint64_t sockets_nrounds(const struct tt_coll *c)
-{
-    return rounds_by(c, TT_FORM_SOCKETS);
-}
-
-static void sockets_round(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
-{
-    round_by(s, c, k, TT_FORM_SOCKETS);
-}
-
-static struct tt_cost sockets_cost(const struct tt_coll *c)
-{
-    return cost_by(c, TT_FORM_SOCKETS);
-}
-
-const struct tt_algo tt_algo_allgather_parallel_rings_sockets = {
-    .name = "allgather_parallel_rings_sockets",
-    .summary = "parallel rings; each block crosses the link between sockets once",
-    .needs = "fewer than 2^29 rounds",
-    .kind = TT_ALLGATHER,
-    .fits = allgather_parallel_rings_fits,
-    .nrounds = sockets_nrounds,
-    .round = sockets_round,
-    .work_bytes = tt_work_none,
-    .npeers = allgather_parallel_rings_npeers,
-    .cost = sockets_cost,
-};
+VARIANT(linear, TT_FORM_LINEAR, "parallel rings between hosts, direct exchange within hosts");
+VARIANT(doubling, TT_FORM_DOUBLING,
+        "parallel rings between hosts, binomial trees within hosts (near ranks first)");
+VARIANT(halving, TT_FORM_HALVING,
+        "parallel rings between hosts, binomial trees within hosts (far ranks first)");
+VARIANT(knomial, TT_FORM_KNOMIAL, "parallel rings between hosts, 4-ary trees within hosts");
+VARIANT(sockets, TT_FORM_SOCKETS,
+        "parallel rings; each block crosses the link between sockets once");

@@ -1,5 +1,6 @@
 #include "algo/blocks.h"
 
+#include "algo/algos.h"
 #include "base/status.h"
 
 const struct tt_layout *tt_layout_of(const struct tt_coll *c, struct tt_layout *alone)
@@ -186,4 +187,69 @@ void tt_sched_reduce_ordered(struct tt_sched *s, struct tt_ref out, struct tt_re
         tt_sched_reduce(s, out, x, y, bytes, finish);
     else
         tt_sched_reduce(s, out, y, x, bytes, finish);
+}
+
+/* ---- requirements, rounds, peers and costs --------------------------------------------------- */
+
+bool tt_fits_always(const struct tt_coll *c)
+{
+    (void)c;
+    return true;
+}
+
+bool tt_fits_packed(const struct tt_coll *c)
+{
+    return tt_blocks_packed(c);
+}
+
+uint64_t tt_rounds_one(const struct tt_coll *c)
+{
+    (void)c;
+    return 1;
+}
+
+uint64_t tt_rounds_linear(const struct tt_coll *c)
+{
+    return c->nranks > 1 ? c->nranks - 1 : 1;
+}
+
+uint64_t tt_rounds_log(const struct tt_coll *c)
+{
+    return c->nranks > 1 ? tt_log2_up(c->nranks) : 1;
+}
+
+uint64_t tt_work_none(const struct tt_coll *c)
+{
+    (void)c;
+    return 0;
+}
+
+uint32_t tt_npeers_all(const struct tt_coll *c)
+{
+    return c->nranks - 1;
+}
+
+uint32_t tt_npeers_log(const struct tt_coll *c)
+{
+    return 2 * tt_log2_up(c->nranks);
+}
+
+uint32_t tt_npeers_two(const struct tt_coll *c)
+{
+    return c->nranks > 2 ? 2 : c->nranks - 1;
+}
+
+uint32_t tt_npeers_flat(const struct tt_coll *c)
+{
+    return c->rank == c->root || c->nranks == 1 ? c->nranks - 1 : 1;
+}
+
+uint32_t tt_npeers_tree(const struct tt_coll *c)
+{
+    return tt_log2_up(c->nranks) + 1;
+}
+
+double tt_cost_burst(uint32_t n)
+{
+    return n == 0 ? 0 : 1 + 0.4 * (n - 1);
 }

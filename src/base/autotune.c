@@ -110,3 +110,30 @@ void tt_autotune_learn(struct tt_autotune *c, uint8_t way, uint64_t cost, const 
             c->best = other;
     }
 }
+
+/* ---- against a limit ------------------------------------------------------------------------- */
+
+#define TIME_EVERY 4            /* one in TIME_EVERY uses of the first way is timed */
+#define SLOW_TIMES 2            /* consecutive slow uses that switch to the second way */
+#define SECONDS 64              /* its uses before the first way is tried again */
+
+bool tt_autotune_limit_next(struct tt_autotune_limit *l, bool *timed)
+{
+    *timed = false;
+    if (l->seconds_left > 0) {
+        l->seconds_left--;
+        return true;
+    }
+    *timed = l->slow > 0 || ++l->untimed >= TIME_EVERY;
+    return false;
+}
+
+void tt_autotune_limit_learn(struct tt_autotune_limit *l, bool slow)
+{
+    l->untimed = 0;
+    l->slow = slow ? l->slow + 1 : 0;
+    if (l->slow < SLOW_TIMES)
+        return;
+    l->slow = SLOW_TIMES - 1;   /* from now on, one slow use suffices */
+    l->seconds_left = SECONDS;
+}

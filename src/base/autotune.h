@@ -46,4 +46,16 @@ struct tt_autotune_runs {
 uint8_t tt_autotune_runs_next(struct tt_autotune_runs *r, uint8_t ways, uint32_t run,
                               uint8_t in_use, bool *timed);
 
+/* Variant for two ways of which the caller can measure only the first, because others pay for the
+ * second. The first is timed at intervals and compared with a limit. All zero at first. */
+struct tt_autotune_limit {
+    uint8_t untimed, slow;      /* uses since the last timed one; consecutive slow ones */
+    uint8_t seconds_left;       /* remaining uses of the second way */
+};
+
+/* Returns whether the next use is of the second way. *timed: the use must be timed and recorded. */
+bool tt_autotune_limit_next(struct tt_autotune_limit *l, bool *timed);
+/* Records a timed use; slow: its cost exceeded the limit. */
+void tt_autotune_limit_learn(struct tt_autotune_limit *l, bool slow);
+
 #endif

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/exec_actions.h"
 #include "engine/progress.h"
 #include "reduce/reduce.h"
+#include "wire/copy_policy.h"
 
 /* software cost per message over shared memory, in addition to the exchange of the line */
 #define SOFTWARE_NS 120.0
@@ -268,7 +269,7 @@ static uint64_t fill_slots(struct slots *s, const uint8_t *from, uint32_t stream
 }
 
 /* Measures slots. mem: memory for source, destination and slots. The better kind of stores
- * counts, since it is also chosen at run time (src/engine/link.c). No effect with only one core,
+ * counts, since it is also chosen at run time (copy_policy.h). No effect with only one core,
  * or if the other one is not available. */
 static void measure_slots(struct tt_work_costs *w, uint8_t *mem)
 {
@@ -638,13 +639,13 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
                                     .receive_ns = SHM_RECEIVE_NS,
                                     .send_byte_ns = SHM_CACHES_FILL * c->shm.copy_byte_ns,
                                     .mapped = true,
-                                    .single_bytes = TT_SINGLE_COPY_BYTES,
+                                    .single_bytes = TT_COPY_CROWDED_MIN,
                                     .single_ns = w->single_ns,
                                     .single_byte_ns = SINGLE_PAGES * w->single_byte_ns,
                                     .whole_bytes = SINGLE_WHOLE_BYTES };
     struct tt_des_way fetched = shm, far = tcp;
 
-    fetched.single_bytes = near_is_shm ? TT_COPIES_BYTES_MIN : 0;
+    fetched.single_bytes = near_is_shm ? TT_COPY_MESSAGE_MIN : 0;
     fetched.single_byte_ns = SINGLE_ALONE * w->single_byte_ns;
     fetched.shared_bytes = near_is_shm ? SHARED_BYTES : 0;
     far.send_ns *= ends_fraction(c);
@@ -668,72 +669,27 @@ void tt_constants_costs(const struct tt_constants *c, bool near_is_shm, uint32_t
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
-static void write_model(const struct tt_cost_model *m, struct tt_writer *w)
-{
-    tt_write_u64(w, (uint64_t)(m->message_ns * 1000));
-    tt_write_u64(w, (uint64_t)(m->byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(m->reduce_byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(m->copy_byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(m->near_message_ns * 1000));
-    tt_write_u64(w, (uint64_t)(m->near_byte_ns * 1000));
-}
+#define OF(field) offsetof(struct tt_constants, field)
+#define MODEL(m)                                                                                   \
+    OF(m.message_ns), OF(m.byte_ns), OF(m.reduce_byte_ns), OF(m.copy_byte_ns),                     \
+        OF(m.near_message_ns), OF(m.near_byte_ns)
 
-static void read_model(struct tt_cost_model *m, struct tt_reader *r)
-{
-    m->message_ns = (double)tt_read_u64(r) / 1000;
-    m->byte_ns = (double)tt_read_u64(r) / 1000;
-    m->reduce_byte_ns = (double)tt_read_u64(r) / 1000;
-    m->copy_byte_ns = (double)tt_read_u64(r) / 1000;
-    m->near_message_ns = (double)tt_read_u64(r) / 1000;
-    m->near_byte_ns = (double)tt_read_u64(r) / 1000;
-}
-
-static void write_work(const struct tt_work_costs *c, struct tt_writer *w)
-{
-    tt_write_u64(w, (uint64_t)(c->line_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->tcp_send_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->tcp_receive_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->tcp_send_byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->tcp_receive_byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->look_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->switch_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->single_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->single_byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->fill_byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->drain_byte_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->add_byte_ns * 1000));
-}
-
-static void read_work(struct tt_work_costs *c, struct tt_reader *r)
-{
-    c->line_ns = (double)tt_read_u64(r) / 1000;
-    c->tcp_send_ns = (double)tt_read_u64(r) / 1000;
-    c->tcp_receive_ns = (double)tt_read_u64(r) / 1000;
-    c->tcp_send_byte_ns = (double)tt_read_u64(r) / 1000;
-    c->tcp_receive_byte_ns = (double)tt_read_u64(r) / 1000;
-    c->look_ns = (double)tt_read_u64(r) / 1000;
-    c->switch_ns = (double)tt_read_u64(r) / 1000;
-    c->single_ns = (double)tt_read_u64(r) / 1000;
-    c->single_byte_ns = (double)tt_read_u64(r) / 1000;
-    c->fill_byte_ns = (double)tt_read_u64(r) / 1000;
-    c->drain_byte_ns = (double)tt_read_u64(r) / 1000;
-    c->add_byte_ns = (double)tt_read_u64(r) / 1000;
-}
+/* The constants in a card, in this order, as integers in units of 1/1000. */
+static const size_t in_card[] = {
+    MODEL(shm), MODEL(tcp), OF(hosts.way_ns), OF(hosts.rail_byte_ns), OF(work.line_ns),
+    OF(work.tcp_send_ns), OF(work.tcp_receive_ns), OF(work.tcp_send_byte_ns),
+    OF(work.tcp_receive_byte_ns), OF(work.look_ns), OF(work.switch_ns), OF(work.single_ns),
+    OF(work.single_byte_ns), OF(work.fill_byte_ns), OF(work.drain_byte_ns), OF(work.add_byte_ns),
+};
 
 void tt_constants_write(const struct tt_constants *c, struct tt_writer *w)
 {
-    write_model(&c->shm, w);
-    write_model(&c->tcp, w);
-    tt_write_u64(w, (uint64_t)(c->hosts.way_ns * 1000));
-    tt_write_u64(w, (uint64_t)(c->hosts.rail_byte_ns * 1000));
-    write_work(&c->work, w);
+    for (size_t i = 0; i < sizeof in_card / sizeof *in_card; i++)
+        tt_write_u64(w, (uint64_t)(*(const double *)((const char *)c + in_card[i]) * 1000));
 }
 
 void tt_constants_read(struct tt_constants *c, struct tt_reader *r)
 {
-    read_model(&c->shm, r);
-    read_model(&c->tcp, r);
-    c->hosts.way_ns = (double)tt_read_u64(r) / 1000;
-    c->hosts.rail_byte_ns = (double)tt_read_u64(r) / 1000;
-    read_work(&c->work, r);
+    for (size_t i = 0; i < sizeof in_card / sizeof *in_card; i++)
+        *(double *)((char *)c + in_card[i]) = (double)tt_read_u64(r) / 1000;
 }

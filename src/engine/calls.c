@@ -37,8 +37,8 @@ static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t ta
     op->now = NULL;
     tt_op_back_up(op);
     tt_exec_restart(&op->exec);
-    if (op->chooses_stores)
-        tt_op_stores_begin(op);
+    if (op->eager.tried)
+        tt_copy_eager_begin(&op->eager);
     return true;
 }
 
@@ -141,6 +141,24 @@ static struct tt_op *compact_op(const struct tt_op *op)
     return NULL;
 }
 
+/* Chooses the stores of the eager messages of later calls. */
+static void choose_stores(struct tt_op *op)
+{
+    struct tt_copy_case c = {
+        .what = TT_COPY_EAGER,
+        .crowded = op->context->engine->spins == 0,
+        .mapped = true,
+        .coll = &op->conf.coll,
+    };
+
+    for (uint32_t i = 0; i < op->exec.npeers; i++)
+        c.mapped &= op->flow[i].cp && op->flow[i].cp->peer->mail.theirs.mapped;
+    for (uint32_t i = 0; i < op->exec.tail; i++)
+        if (op->exec.step[i].s.opcode == TT_PUT && op->exec.step[i].s.bytes > c.bytes)
+            c.bytes = op->exec.step[i].s.bytes;
+    tt_copy_eager_settle(&op->eager, &c);
+}
+
 /* Keeps a completed operation, which is in no list, for the next call. *kept becomes the operation,
  * or a copy of it. A send or receive may use streams later, for which a copy is too short. */
 static void keep(struct tt_op *op, struct tt_op **kept)
@@ -148,7 +166,7 @@ static void keep(struct tt_op *op, struct tt_op **kept)
     struct tt_op *copy;
 
     op->kept = true;
-    tt_op_stores_settle(op);
+    choose_stores(op);
     copy = op->p2p ? NULL : compact_op(op);
     __atomic_store_n(kept, copy ? copy : op, __ATOMIC_RELAXED);
     if (copy)
@@ -200,8 +218,8 @@ void tt_op_keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
         tt_request_release(op);
         if (!op->kept)
             keep(op, kept);
-        else if (op->chooses_stores && !st)
-            tt_op_stores_record(op);
+        else if (op->eager.tried && !st)
+            tt_copy_eager_record(&op->eager);
         return;
     }
     tt_op_free_here(op);
@@ -264,8 +282,8 @@ static bool run_again_at_once(struct tt_op *op, bool only_work)
         tt_op_trace_begin(op, true);
     tt_oplog_end_last(&op->context->engine->oplog, op->record, op->last_tick - op->called_tick);
     tt_op_record_history(op);
-    if (op->chooses_stores)
-        tt_op_stores_record(op);
+    if (op->eager.tried)
+        tt_copy_eager_record(&op->eager);
     return true;
 }
 

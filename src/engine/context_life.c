@@ -5,8 +5,7 @@
 #include <time.h>
 
 #include "engine/context.h"
-#include "engine/context_fail.h"
-#include "engine/context_teardown.h"
+#include "engine/context_end.h"
 #include "engine/op.h"
 #include "engine/op_trace.h"
 #include "engine/progress_lock.h"

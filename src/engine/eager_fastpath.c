@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "engine/context.h"
-#include "engine/context_fail.h"
+#include "engine/context_end.h"
 #include "engine/exec_actions.h"
 #include "engine/op_trace.h"
 #include "engine/progress_lock.h"

@@ -13,14 +13,13 @@
 #include "base/prng.h"
 #include "engine/context.h"
 #include "engine/connect.h"
-#include "engine/context_teardown.h"
+#include "engine/context_end.h"
 #include "engine/engines.h"
 #include "engine/op_end.h"
 #include "engine/op_lists.h"
 #include "engine/progress.h"
 #include "engine/quantized.h"
 #include "engine/state.h"
-#include "engine/nontemporal.h"
 #include "engine/failure.h"
 #include "trace/dump.h"
 #include "wire/registry.h"
@@ -141,7 +140,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
     e->nranks = conf->nranks;
     e->cards.first_here = UINT32_MAX;
     e->host = tt_host_hash();
-    e->stream_least = tt_nontemporal_least(0, 0, 0, 0);
+    e->cache_share = tt_copy_cache_share(0, 0, 0, 0);
     e->ops_cap = TT_OPS_MAX;
     e->end_operations = tt_ops_fail;
     pthread_mutex_init(&e->waiting_lock, NULL);

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/connect.h"
 #include "engine/context.h"
-#include "engine/context_fail.h"
+#include "engine/context_end.h"
 #include "engine/op_trace.h"
 #include "engine/peers.h"
 #include "engine/quantized.h"
@@ -250,10 +250,10 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     struct tt_mailbox *mail = &f->cp->peer->mail;
     bool sent;
 
-    if (op->chooses_stores)
-        mail->stores = op->stores;
+    if (op->eager.tried)
+        mail->stores = op->eager.stores;
     sent = tt_mail_send(mail, &cell, type, owed, payload, bytes);
-    mail->stores = TT_STORES_TIMED;
+    mail->stores = TT_COPY_UNDECIDED;
     if (!sent)
         return false;
     f->cp->credits_due -= owed;
@@ -446,13 +446,48 @@ static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wai
     return c->stretches ? c->recv_displs[wait->s.peer] : wait->s.out.offset;
 }
 
-/* Returns whether the data is in the sender's cache: a sum that an all-reduce forwards. Fetching
- * it from there would be slowest. Therefore it is written into the peer's slot when it is
- * produced, and copied from there; or the sender writes it to its destination, where that is
- * permitted. */
-static bool is_in_sender_cache(const struct tt_op *op)
+/* Describes a copy of the operation. */
+static struct tt_copy_case copy_case(struct tt_op *op, enum tt_copy_what what, uint64_t bytes)
 {
-    return op->conf.coll.kind == TT_ALLREDUCE;
+    const struct tt_engine *e = op->context->engine;
+
+    return (struct tt_copy_case){
+        .what = what, .crowded = e->spins == 0, .single_only = e->single_copies,
+        .beyond_cache = op->beyond_cache, .bytes = bytes, .coll = &op->conf.coll,
+        .trial = &op->copies, .tuners = &op->context->copies,
+    };
+}
+
+/* Returns the way of the data of a wait. A single copy is to its destination or, if it will be
+ * reduced, to this process's own memory. */
+static enum tt_copy_way way_of_message(struct tt_op *op, const struct tt_exec_step *wait)
+{
+    struct tt_copy_case c = copy_case(op, TT_COPY_MESSAGE, wait->s.bytes);
+
+    c.fetchable = tt_coll_reduces(op->conf.coll.kind) ? !tt_op_is_quantized(op) : wait->to_dst;
+    return tt_copy_choose(&c);
+}
+
+/* Returns the way in which a put moves its data. */
+static enum tt_copy_way way_of_put(struct tt_op *op, const struct tt_action *a)
+{
+    struct tt_copy_case c = copy_case(op, a->direct ? TT_COPY_PUT : TT_COPY_SEGMENT, a->bytes);
+
+    c.mapped = op->flow[a->peer].direct_key.mapped;
+    return tt_copy_choose(&c);
+}
+
+/* Returns the way in which a local step writes to a place. */
+static enum tt_copy_way way_of_local(struct tt_op *op, const struct tt_place *at, uint64_t bytes)
+{
+    struct tt_copy_case c =
+        copy_case(op, at->kind == TT_AT_REMOTE ? TT_COPY_FUSED : TT_COPY_OUTPUT, bytes);
+
+    if (at->kind == TT_AT_REMOTE)
+        c.past_cache = op->flow[at->peer].landing_key.past_cache;
+    else if (at->kind != TT_AT_BUF)
+        return TT_COPY_ORDINARY;
+    return tt_copy_choose(&c);
 }
 
 /* Finds the region in which the peer's data can go directly to the final buffer: memory that the
@@ -463,6 +498,7 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p,
 {
     struct tt_wire *w = p->wire;
     const bool slots = w->caps & TT_WIRE_CAP_INSTANT;   /* slots are fast on this wire */
+    enum tt_copy_way way = TT_COPY_UNDECIDED;
     tutti_status st;
 
     *out = NULL;
@@ -476,14 +512,17 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p,
         return TUTTI_OK;
     if (slots)
         *out = allocated_region(op, w, offset);
-    if (*out || !p->anymem || (slots && !tt_op_single_copy_is_faster(op, wait)))
+    if (*out || !p->anymem)
+        return TUTTI_OK;
+    if (slots)
+        way = way_of_message(op, wait);
+    if (slots && !tt_copy_is_single(way))
         return TUTTI_OK;
     st = need_regions(op, w);
     if (st)
         return st;
     *out = op->regions[tt_op_wire_index(op->context->engine, w)].dst;
-    if (slots && is_in_sender_cache(op) && !(w->ops->admit && w->ops->admit(*out, p->rank)) &&
-        wait->to_dst)
+    if (way == TT_COPY_PUSH && !(w->ops->admit && w->ops->admit(*out, p->rank)) && wait->to_dst)
         /* use slots, or a fetch if the flow's memory is this process's own */
         *out = NULL;
     return TUTTI_OK;
@@ -515,8 +554,9 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
         if (handle < 0)
             return false;
         own = p->anymem && p->wire->caps & TT_WIRE_CAP_INSTANT &&
-              tt_coll_reduces(op->conf.coll.kind) && !(t->to_dst && is_in_sender_cache(op)) &&
-              tt_op_single_copy_is_faster(op, t);
+              tt_coll_reduces(op->conf.coll.kind) &&
+              !(t->to_dst && tt_copy_is_hot(&op->conf.coll)) &&
+              tt_copy_is_single(way_of_message(op, t));
         /* registered, so that the wire is polled in each pass: this rank performs the fetch */
         if (own && need_regions(op, p->wire)) {
             tt_peer_free_handle(p, handle);
@@ -543,7 +583,7 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
     msg.depth = op->exec_peers[a->peer].in_depth;
     msg.gen = f->in_gen;
     msg.bytes = t->s.bytes;
-    msg.copies = op->copies ? op->copies_announced : 0;
+    msg.copies = op->copies.announced;
     msg.landing_offset = f->landing.offset;
     msg.landing_bytes = (uint8_t)f->landing.region->key.bytes;
     memcpy(msg.landing_key, f->landing.region->key.data, TT_KEY_BYTES);
@@ -689,9 +729,6 @@ static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_
 
 static bool perform_put(struct tt_op *op, const struct tt_action *a)
 {
-    static const uint16_t slot_hint[] = { [TT_STORES_TIMED] = 0,
-                                          [TT_STORES_ORDINARY] = TT_DESC_KEEP,
-                                          [TT_STORES_NONTEMPORAL] = TT_DESC_STREAM };
     struct tt_flow *f = &op->flow[a->peer];
     struct tt_peer *p = f->cp->peer;
     struct tt_wire *w = p->wire;
@@ -719,15 +756,11 @@ static bool perform_put(struct tt_op *op, const struct tt_action *a)
                                  "the buffer of a peer is smaller than the data sent to it", true);
             return false;
         }
-        if (is_in_sender_cache(op) && !f->direct_key.mapped)
-            d.flags |= TT_DESC_HOT;
-        else if (a->bytes >= (64 << 10))
-            d.flags |= op->stream_dst ? TT_DESC_STREAM : 0;
     } else {
         d.key = &f->landing_key;
         d.offset = f->landing_offset + slot_offset(op, &a->out);
-        d.flags |= slot_hint[op->slot_stores];
     }
+    d.copy = (uint8_t)way_of_put(op, a);
     if (a->a.kind == TT_AT_REMOTE) {
         d.bytes = 0;
         d.operand = a->bytes;
@@ -753,20 +786,6 @@ static bool perform_put(struct tt_op *op, const struct tt_action *a)
     place_consumed(op, &a->a);
     tt_exec_taken(&op->exec, a, instant);
     return true;
-}
-
-/* Returns whether the written data should not stay in this core's cache. */
-static bool bypasses_cache(const struct tt_op *op, const struct tt_place *at)
-{
-    const uint8_t *past_cache;
-
-    if (at->kind != TT_AT_REMOTE)
-        return at->kind == TT_AT_BUF && op->stream_dst &&
-               !(is_in_sender_cache(op) && tt_op_is_in_single_copies(op));
-    if (op->slot_stores != TT_STORES_TIMED)
-        return op->slot_stores == TT_STORES_NONTEMPORAL;
-    past_cache = op->flow[at->peer].landing_key.past_cache;
-    return past_cache && *past_cache == 1;
 }
 
 void tt_op_reduce(struct tt_op *op, uint8_t *out, uint8_t *out2, const uint8_t *a, const uint8_t *b,
@@ -823,9 +842,9 @@ static uint32_t place_from_far(const struct tt_op *op, const struct tt_place *at
 static bool perform_local(struct tt_op *op, const struct tt_action *a)
 {
     uint8_t *out2 = place_address(op, &a->out2);
-    const uint32_t stream = (bypasses_cache(op, &a->out) ? TT_STREAM_DST : 0) |
-                            (bypasses_cache(op, &a->out2) ? TT_STREAM_DST2 : 0) |
-                            place_from_far(op, &a->a) |
+    const bool bypasses = way_of_local(op, &a->out2, a->bytes) == TT_COPY_NONTEMPORAL;
+    const uint32_t stream = tt_copy_flag(way_of_local(op, &a->out, a->bytes)) |
+                            (bypasses ? TT_STREAM_DST2 : 0) | place_from_far(op, &a->a) |
                             (a->kind == TT_ACT_REDUCE ? place_from_far(op, &a->b) : 0);
 
     if (a->kind == TT_ACT_REDUCE &&

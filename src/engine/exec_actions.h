@@ -4,10 +4,6 @@
 
 #include "engine/state.h"
 
-/* If ranks are oversubscribed, messages of at least this size between non-shared memory are
- * fetched by their receiver in one copy. */
-#define TT_SINGLE_COPY_BYTES (2u << 20)
-
 /* Performs one action, and updates the executor. False: not possible now. */
 bool tt_op_perform(struct tt_op *op, const struct tt_action *a);
 /* A put of this rank is locally complete. */
@@ -49,24 +45,6 @@ void tt_op_eager_consumed(struct tt_op *op, uint16_t peer, uint32_t tag);
  */
 uint32_t tt_op_remote_cache_flag(const struct tt_op *op, uint16_t peer);
 
-/* Returns whether all ranks wait for data from each other. */
-bool tt_op_is_mutual(const struct tt_op *op);
-/* Returns whether the data of this wait should be fetched in a single copy: to its destination,
- * or, if it will be reduced, to this process's own memory. */
-bool tt_op_single_copy_is_faster(struct tt_op *op, const struct tt_exec_step *wait);
-/* Returns whether single copies were chosen. */
-bool tt_op_is_in_single_copies(const struct tt_op *op);
-/* Handles the announcement in a rank's CTS: the method for the next operation of this kind. */
-void tt_op_copy_method_receive(struct tt_op *op, uint32_t rank, uint8_t says);
-/* The operation, or one of its parts, is over. well: its time is a valid measurement of its
- * transfer method. */
-void tt_op_copy_method_end(struct tt_op *op, bool well);
-/* The operation is kept from now on. Decides whether its calls try both kinds of stores for long
- * eager messages (eager_stores.c). */
-void tt_op_stores_settle(struct tt_op *op);
-/* For such an operation: a call begins; a call has succeeded. */
-void tt_op_stores_begin(struct tt_op *op);
-void tt_op_stores_record(struct tt_op *op);
 /* After a failure: cancels the puts that peers have not read, wherever the data is. At the end:
  * deregisters the buffers. settled: all data from peers has arrived. */
 void tt_op_take_back_puts(struct tt_op *op);

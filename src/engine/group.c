@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 #include "engine/calls.h"
-#include "engine/context_fail.h"
+#include "engine/context_end.h"
 #include "engine/op.h"
 #include "engine/progress.h"
 #include "engine/requests.h"

@@ -2,20 +2,8 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/status.h"
 #include "reduce/reduce.h"
-
-/* picoseconds per byte: if ordinary stores take longer, the peer shares no cache, ... */
-#define SLOW_PS_BYTE 200
-/* ... and on AMD, where non-temporal stores are cheap, and their data is read fast
- * (TT_FROM_OTHER_CORE) */
-#define SLOW_PS_BYTE_AMD 60
-/* consecutive slow measurements that switch to non-temporal stores */
-#define SLOW_TIMES 2
-#define TIME_EVERY 4                /* one in TIME_EVERY payloads is measured */
-/* payloads with non-temporal stores before ordinary ones are tried again */
-#define NONTEMPORAL_COPIES 64
 
 #define IN_LONG 0x8000u         /* flag in a cell's state */
 
@@ -113,48 +101,6 @@ bool tt_mail_room(struct tt_mailbox *m, uint32_t bytes)
     return find_room(m, bytes, &t, &in_long);
 }
 
-static uint64_t slow_ps_byte(void)
-{
-#ifdef __x86_64__
-    return __builtin_cpu_is("amd") ? SLOW_PS_BYTE_AMD : SLOW_PS_BYTE;
-#else
-    return SLOW_PS_BYTE;
-#endif
-}
-
-/* If the two processes share no cache, an ordinary store must first fetch each line from the
- * peer's cache: 17 us for 32 KiB on an AMD EPYC with separate L3 caches. Non-temporal stores
- * take 1 us, and the reader 2 us more. With a shared cache they gain nothing, or cost time at
- * the reader, which the writer cannot measure. In a virtual machine this changes within a
- * second. Therefore ordinary stores are timed at intervals, unless the caller has chosen
- * (TT_STORES_TIMED). */
-static void write_long(struct tt_mailbox *m, void *to, const void *from, uint32_t bytes)
-{
-    uint64_t began_ns;
-
-    if (m->stores != TT_STORES_TIMED) {
-        tt_copy(to, NULL, from, bytes, m->stores == TT_STORES_NONTEMPORAL ? TT_STREAM_DST : 0);
-        return;
-    }
-    if (m->nontemporal_left > 0) {
-        tt_copy(to, NULL, from, bytes, TT_STREAM_DST);
-        m->nontemporal_left--;
-        return;
-    }
-    if (m->slow == 0 && ++m->untimed < TIME_EVERY) {
-        tt_copy(to, NULL, from, bytes, false);
-        return;
-    }
-    began_ns = tt_now_ns();
-    tt_copy(to, NULL, from, bytes, false);
-    m->untimed = 0;
-    m->slow = (tt_now_ns() - began_ns) * 1000 > (uint64_t)bytes * slow_ps_byte() ? m->slow + 1 : 0;
-    if (m->slow < SLOW_TIMES)
-        return;
-    m->slow = SLOW_TIMES - 1;        /* from now on, one slow measurement suffices */
-    m->nontemporal_left = NONTEMPORAL_COPIES;
-}
-
 /* Requests ownership of a line that will be written soon, so that the store does not wait for
  * the other core. */
 static void prefetch_to_write(const void *line)
@@ -206,8 +152,8 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
     };
     uint32_t here = 0;          /* payload bytes in the cell's line */
 
-    if (bytes >= TT_MAIL_LONG_BYTES) {
-        write_long(m, region + unit_at, payload, bytes);
+    if (bytes >= TT_COPY_EAGER_MIN) {
+        tt_copy_to_mailbox(&m->measured, m->stores, region + unit_at, payload, bytes);
     } else if (bytes > m->inline_bytes) {
         tt_copy(region + unit_at, NULL, payload, bytes, false);
     } else if (bytes > TT_CELL_INLINE) {

@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/copy_policy.h"
 #include "wire/wire.h"
 
 #define TT_HANDLES 2048u        /* concurrent flows between two processes, per direction */
@@ -44,7 +45,6 @@
 #define TT_SHORT_UNITS 64u       /* 4 KiB */
 #define TT_SHORT_BYTES 1024u     /* maximum payload in the short ring */
 #define TT_LONG_UNITS 4096u      /* 256 KiB */
-#define TT_MAIL_LONG_BYTES 8192u /* minimum size of long payloads: enum tt_stores */
 
 /* Incremented when messages change but the layout does not. It lengthens the region by a line,
  * so that incompatible builds refuse each other as if the layout had changed. */
@@ -125,8 +125,7 @@ struct tt_cts_msg {
     uint64_t landing_offset, direct_offset;
     uint8_t landing_bytes, direct_bytes;    /* sizes of the keys */
     uint8_t depth;              /* slots per stream: a power of two */
-    uint8_t copies;             /* method that its sender announces for the next operation of
-                                   this kind (copy_method.c); 0: none */
+    uint8_t copies;             /* tt_copy_trial.announced */
     uint8_t landing_key[TT_KEY_BYTES], direct_key[TT_KEY_BYTES];
 };
 
@@ -154,14 +153,6 @@ struct tt_mail_count {
     uint32_t cells, units[TT_MAIL_RINGS];
 };
 
-/* Kind of stores for long data (payloads of TT_MAIL_LONG_BYTES or more, and segments) in memory
- * that its reader has mapped. */
-enum tt_stores {
-    TT_STORES_TIMED,            /* chosen by measurements of the sender's own stores */
-    TT_STORES_ORDINARY,
-    TT_STORES_NONTEMPORAL
-};
-
 /* Sending and receiving state of one end. */
 struct tt_mailbox {
     uint8_t *mine;              /* the link region */
@@ -173,10 +164,8 @@ struct tt_mailbox {
     struct tt_mail_count sent;  /* sent */
     struct tt_mail_count got;   /* consumed */
     struct tt_mail_count reported;  /* reported to the peer */
-    uint8_t untimed, slow;              /* long payloads since the last measurement; consecutive
-                                           slow measurements */
-    uint8_t nontemporal_left;               /* remaining payloads with non-temporal stores */
-    uint8_t stores;                     /* enum tt_stores: for the next long payload */
+    struct tt_autotune_limit measured;  /* stores of long payloads: ordinary ones, or the others */
+    uint8_t stores;             /* enum tt_copy_way of the next long payload */
 };
 
 void tt_mailbox_init(struct tt_mailbox *m, const struct tt_link *link);

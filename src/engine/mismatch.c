@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/context_fail.h"
+#include "engine/context_end.h"
 #include "engine/describe.h"
 
 /* Prints a rank of the context; in an elastic run, as a member. */

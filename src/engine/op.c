@@ -6,11 +6,10 @@
 
 #include "base/status.h"
 #include "engine/any.h"
-#include "engine/context_fail.h"
+#include "engine/context_end.h"
 #include "engine/cores.h"
 #include "engine/exec_actions.h"
 #include "engine/input_backup.h"
-#include "engine/nontemporal.h"
 #include "engine/op_end.h"
 #include "engine/op_lists.h"
 #include "engine/op_trace.h"
@@ -18,7 +17,6 @@
 #include "engine/quantized.h"
 #include "engine/receive.h"
 #include "engine/requests.h"
-#include "engine/row_check.h"
 #include "engine/self.h"
 #include "engine/waits.h"
 
@@ -125,7 +123,7 @@ static void start_executor(struct tt_op *op)
         .eager_bytes = op->conf.eager_bytes, .streams = op->conf.streams, .depth = op->conf.depth,
     };
 
-    op->stream_dst = tt_nontemporal_pays(&op->conf.coll, op->context->engine->stream_least);
+    op->beyond_cache = tt_copy_exceeds_cache(&op->conf.coll, op->context->engine->cache_share);
     op->in_flight = 0;
     tt_op_write_lengths(op);
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
@@ -143,7 +141,7 @@ static void begin_second_part(struct tt_op *op)
         tt_op_record_history(op);
         op->second = true;
         op->seq++;
-        tt_op_copy_method_end(op, false);
+        tt_copy_trial_end(&op->copies, false);
         reset_received(op);
         start_executor(op);
         tt_op_find_mismatch(op);
@@ -481,7 +479,7 @@ struct tt_op *tt_op_blank(struct tt_context *c)
     op->conf = (struct tt_op_conf){ .owned = NULL };
     op->guarded = c->guarded;
     op->loan = TT_LOAN_NONE;
-    op->kept = op->exposed = op->oneself = op->unmatched = op->unannounced = op->chooses_stores =
+    op->kept = op->exposed = op->oneself = op->unmatched = op->unannounced = op->eager.tried =
         false;
     op->group = NULL;
     op->record = 0;

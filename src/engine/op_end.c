@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "engine/context_fail.h"
-#include "engine/context_teardown.h"
+#include "engine/context_end.h"
 #include "engine/describe.h"
 #include "engine/exec_actions.h"
 #include "engine/input_backup.h"
@@ -137,7 +136,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         tt_profile_end(op);
         if (!status)
             tt_profile_trace_stages(op);
-        tt_op_copy_method_end(op, !status);
+        tt_copy_trial_end(&op->copies, !status);
         if (status) {
             withdraw_target(op);
             tt_op_take_back_puts(op);

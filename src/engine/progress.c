@@ -19,12 +19,10 @@
 #include "engine/any.h"
 #include "engine/connect.h"
 #include "engine/context.h"
-#include "engine/context_teardown.h"
+#include "engine/context_end.h"
 #include "engine/cores.h"
 #include "engine/exec_actions.h"
-#include "engine/losses.h"
 #include "engine/op.h"
-#include "engine/nontemporal.h"
 #include "engine/peers.h"
 #include "engine/profile.h"
 #include "engine/failure.h"
@@ -627,7 +625,7 @@ static bool epoll_add(int epoll, int fd)
 
 void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing)
 {
-    e->stream_least = tt_nontemporal_least(bytes, sharing, e->cores, e->cards.nlocal);
+    e->cache_share = tt_copy_cache_share(bytes, sharing, e->cores, e->cards.nlocal);
 }
 
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg), void *arg)

@@ -1,18 +1,20 @@
-/* What an operation receives: CTS, probes, eager messages that were unexpected, and flow words. */
+/* What an operation receives, and the probes that it sends. */
 #include "engine/receive.h"
 
 #include <string.h>
 
-#include "engine/op_lists.h"
 #include "engine/context.h"
+#include "engine/context_end.h"
 #include "engine/exec_actions.h"
 #include "engine/mismatch.h"
 #include "engine/op.h"
+#include "engine/op_lists.h"
 #include "engine/op_trace.h"
-#include "engine/probe.h"
+
+#define PADDED_TAG 0    /* tag of messages that contain lengths (tt_algo.pads) */
 
 /* Ranks of an alltoallv pass their own block sizes, and each block is one put (TT_BUF_THERE). If
- * the algorithm pads, row_check.c compares the sizes instead; stretches have the same lists on
+ * the algorithm pads, tt_op_check_lengths compares the sizes instead; stretches have the same lists on
  * both ends. Returns false if the peer's size differs; then the context has failed. */
 static bool check_send_size(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
@@ -68,7 +70,7 @@ tutti_status tt_op_handle_cts(struct tt_op *op, uint16_t i, const uint8_t *paylo
         return TUTTI_OK;
     if (msg.handle >= TT_HANDLES || msg.landing_bytes > TT_KEY_BYTES ||
         msg.direct_bytes > TT_KEY_BYTES || msg.depth == 0 || (msg.depth & (msg.depth - 1)) ||
-        msg.copies > TT_COPIES_WAYS * TT_COPIES_CLASSES)
+        msg.copies > TT_COPY_WAYS * TT_COPY_CLASSES)
         return TUTTI_ERR_PROTOCOL;
     if (streams_rows(op) && !check_send_size(op, op->exec_peers[i].rank, msg.bytes))
         return TUTTI_OK;
@@ -90,7 +92,7 @@ tutti_status tt_op_handle_cts(struct tt_op *op, uint16_t i, const uint8_t *paylo
     tt_link_clear(&f->cp->peer->mail, TT_LINK_CREDIT, msg.handle, op->conf.streams);
     f->ready = true;
     if (w->caps & TT_WIRE_CAP_INSTANT)
-        tt_op_copy_method_receive(op, op->exec_peers[i].rank, msg.copies);
+        tt_copy_trial_receive(&op->copies, op->conf.coll.rank, op->exec_peers[i].rank, msg.copies);
     f->out_handle = msg.handle;
     f->out_gen = msg.gen;
     f->landing_offset = msg.landing_offset;
@@ -110,7 +112,7 @@ void tt_op_handle_probe(struct tt_op *op, struct tt_flow *f)
         tt_op_trace_message(f);
     op->retry = true;
     if (op->desc.kind == TT_RECV)
-        tt_op_choose_nontemporal(op);
+        tt_op_use_streams(op);
     else if (op->desc.kind == TT_SEND)
         tt_op_send_probe(op);
 }
@@ -277,4 +279,80 @@ bool tt_op_find_mismatch(struct tt_op *op)
         }
     }
     return false;
+}
+
+/* ---- probes ---------------------------------------------------------------------------------- */
+
+void tt_op_use_streams(struct tt_op *op)
+{
+    if (op->kept && !tt_op_take_slot(op->context->engine, op)) {
+        tt_context_fail_here(op->context, TUTTI_ERR_NOMEM,
+                             "cannot stream a message: too many operations are in progress", true);
+        return;
+    }
+    op->kept = op->eager.tried = false;
+    tt_exec_stream(&op->exec);
+    op->retry = true;
+    tt_op_wake(op);
+}
+
+void tt_op_send_probe(struct tt_op *op)
+{
+    const uint32_t r = !op->exposed || op->oneself || op->unmatched ? UINT32_MAX
+                       : op->p2p                                    ? op->conf.coll.root
+                                                                    : tt_exec_waits_for(&op->exec);
+    const int i = r == UINT32_MAX ? -1 : tt_exec_peer_of(&op->exec, r);
+    struct tt_flow *f = i < 0 ? NULL : tt_op_flow(op, (uint16_t)i);
+    struct tt_probe_msg sizes = { 0 };
+    uint32_t bytes = 0;
+
+    if (!f || f->probe_sent || f->cp->peer->state != TT_PEER_UP ||
+        (!f->probe_received && f->cp->probes >= TT_PROBES_MAX))
+        return;
+    if (op->conf.coll.kind == TT_ALLTOALLV && !op->conf.coll.stretches) {
+        sizes.sends = op->conf.coll.send_bytes[r];
+        sizes.expects = op->conf.coll.recv_bytes[r];
+        bytes = sizeof sizes;
+    }
+    f->probe_sent = tt_op_send_cell(op, f, TT_CELL_PROBE, 0, &sizes, bytes);
+    f->cp->probes += f->probe_sent;
+    if (f->probe_sent && op->desc.kind == TT_SEND)
+        /* without credit; the receiver also switches to streams, and sends a CTS */
+        tt_op_use_streams(op);
+}
+
+/* ---- row lengths ----------------------------------------------------------------------------- */
+
+void tt_op_write_lengths(struct tt_op *op)
+{
+    const struct tt_algo *algo = op->conf.algo;
+    const struct tt_coll *c = &op->conf.coll;
+
+    op->lengths_due = algo->length_at && algo->length_rounds(c) > 0;
+    for (uint32_t r = 0; op->lengths_due && r < c->nranks; r++)
+        if (r != c->rank)
+            memcpy(op->work + algo->length_at(c, r, true), &c->send_bytes[r],
+                   sizeof c->send_bytes[r]);
+}
+
+bool tt_op_check_lengths(struct tt_op *op)
+{
+    const struct tt_algo *algo = op->conf.algo;
+    const struct tt_coll *c = &op->conf.coll;
+
+    if (!op->lengths_due || !tt_exec_has_reached(&op->exec, algo->length_rounds(c), PADDED_TAG))
+        return true;
+    op->lengths_due = false;
+    for (uint32_t r = 0; r < c->nranks; r++) {
+        uint64_t sent;
+
+        if (r == c->rank)
+            continue;
+        memcpy(&sent, op->work + algo->length_at(c, r, false), sizeof sent);
+        if (sent == c->recv_bytes[r])
+            continue;
+        tt_op_sizes_differ(op, r, true, sent, c->recv_bytes[r]);
+        return false;
+    }
+    return true;
 }

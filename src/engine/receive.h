@@ -1,4 +1,5 @@
-/* What an operation receives from its peers. The caller holds the progress lock. */
+/* What an operation receives from its peers, and the probes that it sends. The caller holds the
+ * progress lock. */
 #ifndef TT_ENGINE_RECEIVE_H
 #define TT_ENGINE_RECEIVE_H
 
@@ -32,5 +33,19 @@ bool tt_op_check_receive_size(struct tt_op *op, uint32_t peer, uint64_t sent);
 /* Returns whether an unexpected message shows that another rank made a different call. Then the
  * context has failed. */
 bool tt_op_find_mismatch(struct tt_op *op);
+
+/* The message of a send or receive uses streams instead of eager. */
+void tt_op_use_streams(struct tt_op *op);
+/* Sends a probe to the rank that it waits for. */
+void tt_op_send_probe(struct tt_op *op);
+
+/* Row lengths of a padded alltoallv are sent with the rows (tt_algo.length_at): the engine writes
+ * and compares them. */
+
+/* Writes the lengths of this rank's rows. Call before the first round. */
+void tt_op_write_lengths(struct tt_op *op);
+/* Compares the lengths that peers send with those that this rank expects, once they have
+ * arrived. False: they differ, and the context has failed. */
+bool tt_op_check_lengths(struct tt_op *op);
 
 #endif

@@ -7,7 +7,7 @@
 #include "engine/op_lists.h"
 #include "engine/any.h"
 #include "engine/context.h"
-#include "engine/context_teardown.h"
+#include "engine/context_end.h"
 #include "engine/describe.h"
 #include "engine/mismatch.h"
 #include "engine/op.h"

@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/autotune.h"
 #include "base/slab.h"
 #include "base/sparse.h"
 #include "base/status.h"
@@ -18,6 +17,7 @@
 #include "trace/dump_state.h"
 #include "trace/oplog.h"
 #include "trace/stages.h"
+#include "wire/copy_policy.h"
 #include "wire/wires.h"
 
 #define TT_OPS_EXPOSED 16u      /* collectives of one context that are visible to peers at once */
@@ -37,8 +37,6 @@
 /* ended contexts that a peer without mailbox room was not notified of */
 #define TT_ENDINGS_MAX 4096u
 #define TT_ENGINE_ALLOCATED_MAX 256u
-#define TT_COPIES_BYTES_MIN (16u << 10)     /* shorter messages within a host always use slots */
-#define TT_COPIES_CLASSES 12u               /* size classes of longer ones: powers of two */
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
@@ -150,22 +148,6 @@ static inline struct tt_unexpected *tt_unexpected_at(const struct tt_context_pee
     return &block->record[at % TT_UNEXPECTED_BLOCK];
 }
 
-/* Transfer methods of long messages within a host (copy_method.c). */
-enum tt_copy_method_way {
-    TT_COPIES_SLOTS,            /* through slots; in mutual operations with ordinary stores */
-    TT_COPIES_SINGLE,           /* fetched by the receiver in a single copy */
-    TT_COPIES_NONTEMPORAL,       /* through slots with non-temporal stores */
-    TT_COPIES_WAYS
-};
-
-/* Measurements of one kind of operation and size class. */
-struct tt_copy_method {
-    struct tt_autotune_runs runs;
-    uint8_t in_use;             /* tt_copy_method_way announced by the last operation for the next
-                                   one, */
-    bool follows;               /* by another rank */
-};
-
 struct tt_history {
     uint64_t opseq;
     struct tt_opdesc desc;
@@ -195,8 +177,7 @@ struct tt_context {
     struct tt_history *history; /* [history_cap], by opseq; it grows with the first collectives.
                                    NULL: none yet */
     uint32_t history_cap;       /* a power of two up to TT_HISTORY, or 0 */
-    struct tt_copy_method (*copies)[TT_COPIES_CLASSES];   /* [TT_COLL_KINDS]; NULL: no long message
-                                                        within the host yet */
+    struct tt_copy_tuners *copies;      /* NULL: no long message within the host yet */
     atomic_int status;          /* tutti_status */
     uint16_t trace;             /* its number in traces (trace/comms.h) */
     uint32_t failed_by;         /* job rank that reported the failure; UINT32_MAX: none */
@@ -276,7 +257,7 @@ struct tt_op {
     bool compact;               /* kept, and ends after the steps of its executor (compact_op) */
     enum tt_loan loan;          /* of an operation that is kept, or will be */
     bool second;                /* in its second part (tt_op_parts), whose seq is one higher */
-    bool lengths_due;           /* its row lengths were not compared yet: row_check.c */
+    bool lengths_due;           /* its row lengths were not compared yet */
     bool oneself;               /* a send or receive of this rank with itself: self.c */
     bool unmatched;             /* a receive without a number, not visible to peers: any.h */
     bool unannounced;           /* a send whose announcement is pending: any.h */
@@ -291,25 +272,11 @@ struct tt_op {
     struct tt_stage_times stages;   /* of a recorded operation that is not straight */
     uint64_t deadline_ns, probe_ns;     /* 0: set at the next clock reading */
     uint32_t started;           /* engine->starts at that time */
-    struct tt_copy_method *copies;   /* measurements that chose the transfer method; NULL: no choice
-                                   yet */
-    bool copies_timed;          /* this call is measured for `copies` */
-    uint8_t copies_way;         /* tt_copy_method_way that it uses */
-    uint8_t copies_announced;        /* announcement in its CTS for the next operation: 1 +
-                                   TT_COPIES_WAYS * size class + tt_copy_method_way, */
-    uint8_t copies_received;        /* announcement of the lowest rank of the host below this one; 0:
-                                   none */
-    uint32_t copies_received_from;    /* index of that rank */
-    uint64_t copies_begin_ns, copies_bytes;
-    enum tt_stores slot_stores; /* for its segments */
-    bool chooses_stores;        /* kept, and tries both kinds of stores for long eager messages:
-                                   eager_stores.c */
-    enum tt_stores stores;      /* in use */
-    struct tt_autotune stores_chooser;   /* 1: non-temporal */
-    uint64_t stores_begin_ns;
+    struct tt_copy_trial copies;    /* of its long messages within the host */
+    struct tt_copy_eager eager; /* `tried` only of a kept operation */
     tt_reduce_fn *kernel, *kernel_finish;
     uint8_t elem_shift;         /* log2 of the element size */
-    bool stream_dst;            /* large enough for non-temporal stores */
+    bool beyond_cache;          /* tt_copy_exceeds_cache */
     uint32_t scanned;           /* exec.loaded at the last scan of unexpected messages */
     const struct tt_mail *now;  /* message being delivered, and its sender */
     struct tt_context_peer *now_from;
@@ -369,7 +336,7 @@ struct tt_engine {
                                    jobs */
     uint64_t host;              /* number of this host */
     uint32_t cores;             /* processors that the ranks of this host share; 0: unknown */
-    uint64_t stream_least;      /* nontemporal.h */
+    uint64_t cache_share;       /* tt_copy_cache_share */
     uint32_t forks;             /* number of forks before its creation */
     uint8_t secret[16];
     uint64_t *members;          /* [nranks] in an elastic run; else NULL */

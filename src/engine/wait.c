@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "engine/calls.h"
-#include "engine/context_fail.h"
+#include "engine/context_end.h"
 #include "engine/engine_client.h"
 #include "engine/op.h"
 #include "engine/op_lists.h"

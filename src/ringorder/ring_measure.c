@@ -91,20 +91,3 @@ tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t
     *rate = (uint64_t)slope;
     return TUTTI_OK;
 }
-
-tutti_status tt_ring_estimate_latency(const uint64_t *round_trip_ns, uint32_t n,
-                                      uint64_t *latency_ns)
-{
-    uint64_t least = UINT64_MAX;
-
-    if (n == 0)
-        return tt_fail(TUTTI_ERR_INVALID, "cannot compute a latency: no round trips");
-    for (uint32_t k = 0; k < n; k++) {
-        if (round_trip_ns[k] == 0 || round_trip_ns[k] > 2 * TT_RING_LATENCY_MAX)
-            return tt_fail(TUTTI_ERR_INVALID, "invalid round trip %u: %llu ns (must be 1 to %llu)",
-                           k, (ull)round_trip_ns[k], 2 * TT_RING_LATENCY_MAX);
-        least = round_trip_ns[k] < least ? round_trip_ns[k] : least;
-    }
-    *latency_ns = (least + 1) / 2;
-    return TUTTI_OK;
-}

@@ -34,10 +34,4 @@ struct tt_ring_sample {
  * rate. */
 tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t n, uint64_t *rate);
 
-/* Returns the one-way latency in ns: half of the shortest of n round trips, which had the least
- * queueing. INVALID (logged): none, one of 0 ns, or above twice TT_RING_LATENCY_MAX. Half,
- * because without synchronized clocks the two directions cannot be separated. */
-tutti_status tt_ring_estimate_latency(const uint64_t *round_trip_ns, uint32_t n,
-                                      uint64_t *latency_ns);
-
 #endif

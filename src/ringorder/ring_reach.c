@@ -1,8 +1,8 @@
-/* First half of ring_bound.h: existence of rings. Peers are bits of words, 64 at a time. */
+/* Existence of rings. Peers are bits of words, 64 at a time. */
 #include <string.h>
 
 #include "base/status.h"
-#include "ringorder/ring_bound.h"
+#include "ringorder/ring_reach.h"
 
 #define WORDS_MAX (TT_RING_PEERS_MAX / 64)
 
@@ -136,22 +136,4 @@ uint64_t tt_ring_slow_between(const struct tt_ring_costs *c, uint64_t low, uint6
             below = slow;
     }
     return above != TT_RING_NONE ? above : below;
-}
-
-uint64_t tt_ring_slow_bound(const struct tt_ring_costs *c, void *memory)
-{
-    uint64_t high = 0, low = 0, middle;
-
-    for (size_t at = 0; at < (size_t)c->n * c->n; at++)
-        if (c->slow[at] != TT_RING_NONE && c->slow[at] > high)
-            high = c->slow[at];
-    if (!tt_ring_may_exist(c, high, memory))
-        return TT_RING_NONE;
-    while ((middle = tt_ring_slow_between(c, low, high)) != TT_RING_NONE) {
-        if (tt_ring_may_exist(c, middle, memory))
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return high;
 }

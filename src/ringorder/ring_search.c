@@ -5,7 +5,7 @@
  *           Otherwise join the rings of the assignment problem into one, and improve it by moves.
  *           Then kick, improve by moves, and undo if that does not help. The try succeeds when no
  *           link is too slow any more.
- *   bound   first find the least limit at which a ring may exist (elastic/ring_bound.h). Usually
+ *   bound   first find the least limit at which a ring may exist (ring_reach.h). Usually
  *           one does, so that limit is tried first.
  *   narrow  otherwise try a limit between the highest that failed and the slowest link of the best
  *           ring, until there is none between.
@@ -18,7 +18,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 #include "ringorder/ring_assign.h"
-#include "ringorder/ring_bound.h"
+#include "ringorder/ring_reach.h"
 #include "ringorder/ring_dfs.h"
 #include "ringorder/ring_exact.h"
 #include "ringorder/ring_tour.h"

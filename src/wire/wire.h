@@ -138,21 +138,14 @@ enum {
     TT_DESC_INLINE = 1u << 0,       /* post copies the source, which is reusable at once; no
                                        LOCAL is reported; bytes <= TT_INLINE_BYTES */
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
-    TT_DESC_STREAM = 1u << 2,       /* hint: non-temporal stores are preferred, since the target
-                                       is large and not read soon, or since they were measured to
-                                       be faster */
     TT_DESC_URGENT = 1u << 3,       /* ordered, also by fences, only among urgent ones: it may
                                        overtake others */
     TT_DESC_DIRECT = 1u << 5,       /* source or target is device memory, which the CPU must not
                                        access. Not with INLINE; only if the wire has DEVICE */
     TT_DESC_WAKE = 1u << 4,         /* an instant put without a signal that wakes the sleeping
                                        owner, as other puts do */
-    TT_DESC_HOT = 1u << 7,          /* hint: the source is probably in the poster's cache. If the
-                                       poster may copy (admit), it copies instead of the peer */
-    TT_DESC_FEW_LANES = 1u << 6,    /* of a put: `lane` is a limit, at least 1: only the first
+    TT_DESC_FEW_LANES = 1u << 6         /* of a put: `lane` is a limit, at least 1: only the first
                                        `lane` lanes that are up may be used */
-    TT_DESC_KEEP = 1u << 8          /* hint: ordinary stores are preferred, the opposite of
-                                       STREAM. With neither, the wire decides */
 };
 #define TT_INLINE_BYTES 32768u
 
@@ -161,7 +154,8 @@ struct tt_desc {
     uint8_t signal_op : 4;          /* enum tt_signal_op */
     uint8_t lane;                   /* of a put: 0: the wire selects; else a hint, 1 + n: lane n
                                        modulo the number of lanes; with FEW_LANES a limit */
-    uint16_t flags;
+    uint8_t flags;
+    uint8_t copy;                   /* hint within a host: enum tt_copy_way (copy_policy.h) */
     uint32_t peer;                  /* FENCE; else key->peer */
     void *local;                    /* put: read; get: written; atomic: old value (uint64_t) or
                                        NULL */

@@ -222,6 +222,43 @@ static void follower_still_tries_all_ways(void **state)
     assert_true(went[2] > 1800 && went[0] > 20 && went[1] > 20);
 }
 
+/* One use in four of the first way is timed. Two slow ones in a row switch to the second way for 64
+ * uses; after these, one suffices. */
+static void slow_uses_switch_to_the_other_way(void **state)
+{
+    struct tt_autotune_limit l = { 0 };
+    bool timed;
+
+    (void)state;
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_false(tt_autotune_limit_next(&l, &timed));
+        assert_int_equal(timed, i % 4 == 3);
+        if (timed)
+            tt_autotune_limit_learn(&l, i == 3);
+        if (i == 3) {       /* the next use is timed, too */
+            assert_false(tt_autotune_limit_next(&l, &timed));
+            assert_true(timed);
+            tt_autotune_limit_learn(&l, false);
+        }
+    }
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_false(tt_autotune_limit_next(&l, &timed));
+        assert_int_equal(timed, i >= 3);
+        if (timed)
+            tt_autotune_limit_learn(&l, true);
+    }
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        for (uint32_t i = 0; i < 64; i++) {
+            assert_true(tt_autotune_limit_next(&l, &timed));
+            assert_false(timed);
+        }
+        assert_false(tt_autotune_limit_next(&l, &timed));
+        assert_true(timed);
+        tt_autotune_limit_learn(&l, turn < 2);
+    }
+    assert_false(tt_autotune_limit_next(&l, &timed));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +273,7 @@ int main(void)
         cmocka_unit_test(degraded_best_way_is_replaced),
         cmocka_unit_test(follower_still_tries_all_ways),
         cmocka_unit_test(interrupted_uses_have_no_lasting_effect),
+        cmocka_unit_test(slow_uses_switch_to_the_other_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

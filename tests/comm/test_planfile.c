@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "comm/planfile.h"
 #include "comm/plugin_trampolines.h"
-#include "sim/sim.h"
+#include "support/sim.h"
 #include "support/unit.h"
 
 #define RANKS 4u

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "comm/plugin.h"
 #include "comm/plugin_trampolines.h"
-#include "sim/sim.h"
+#include "support/sim.h"
 #include "support/unit.h"
 
 static const char *path(void)

@@ -256,9 +256,10 @@ static void messages_arrive_complete_and_in_order(void **state)
         tt_prng_init(&p, seed);
         ends_init(kinds[seed % KINDS]);
         begin_at(from[seed / KINDS % 4], from[seed / KINDS / 2 % 4]);
-        a.box.nontemporal_left = seed % 2 ? UINT8_MAX : 0;    /* into a mapped region, past the
-                                                                 cache */
-        a.box.stores = seed % 3;
+        /* into a mapped region, past the cache */
+        a.box.measured.seconds_left = seed % 2 ? UINT8_MAX : 0;
+        a.box.stores =
+            (const uint8_t[]){ TT_COPY_UNDECIDED, TT_COPY_ORDINARY, TT_COPY_NONTEMPORAL }[seed % 3];
         for (uint32_t i = 0; i < total; i++)
             bytes[i] = tt_prng_below(&p, 3) ? (uint32_t)tt_prng_below(&p, 200)
                                             : (uint32_t)tt_prng_below(&p, TT_INLINE_BYTES + 1);

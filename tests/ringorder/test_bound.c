@@ -9,6 +9,7 @@
 #include "ringorder/ring_cases.h"
 #include "ringorder/ring_dfs.h"
 #include "ringorder/ring_exact.h"
+#include "ringorder/ring_reach.h"
 
 #define N_MAX 7
 

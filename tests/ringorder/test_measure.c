@@ -104,22 +104,6 @@ static void invalid_bursts_are_refused_with_reason(void **state)
     refused(s, 20, "invalid burst: 18446744073709551615 bytes");
 }
 
-static void shortest_valid_round_trip_counts(void **state)
-{
-    const uint64_t trips[] = { 9000, 7001, 8000 }, zero[] = { 5, 0 },
-                   long_one[] = { 2 * TT_RING_LATENCY_MAX + 1 };
-    uint64_t ns = 77;
-
-    (void)state;
-    assert_int_equal(tt_ring_estimate_latency(zero, 2, &ns), TUTTI_ERR_INVALID);
-    assert_non_null(strstr(tutti_last_error(), "round trip 1"));
-    assert_int_equal(tt_ring_estimate_latency(long_one, 1, &ns), TUTTI_ERR_INVALID);
-    assert_int_equal(tt_ring_estimate_latency(trips, 0, &ns), TUTTI_ERR_INVALID);
-    assert_int_equal(ns, 77);
-    assert_int_equal(tt_ring_estimate_latency(trips, 3, &ns), TUTTI_OK);
-    assert_int_equal(ns, 3501);
-}
-
 static int quiet(void **state)
 {
     (void)state;
@@ -133,7 +117,6 @@ int main(void)
         cmocka_unit_test(pairs_take_turns_without_overlap),
         cmocka_unit_test(rate_ignores_the_beginning),
         cmocka_unit_test(invalid_bursts_are_refused_with_reason),
-        cmocka_unit_test(shortest_valid_round_trip_counts),
     };
 
     return cmocka_run_group_tests(tests, quiet, NULL);

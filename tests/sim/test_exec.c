@@ -8,7 +8,7 @@
 
 #include "base/prng.h"
 #include "left_heavy.h"
-#include "sim/sim.h"
+#include "support/sim.h"
 #include "support/cases.h"
 #include "support/memory.h"
 #include "support/unit.h"

@@ -6,7 +6,7 @@
 
 #include "base/prng.h"
 #include "left_heavy.h"
-#include "sim/sim.h"
+#include "support/sim.h"
 #include "support/cases.h"
 #include "support/layouts.h"
 #include "support/memory.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "algo/algos.h"
-#include "sim/sim.h"
+#include "support/sim.h"
 #include "support/unit.h"
 
 #define RANKS 10000u

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "nodes.h"
 #include "support/unit.h"
+#include "wire/copy_policy.h"
 #include "wire/shm/shm.h"
 
 #define MIB (1ull << 20)
@@ -655,7 +656,8 @@ static void put_hot(struct node *n, const struct tt_rkey *key, uint64_t at, uint
 {
     struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_SET, value);
 
-    d.flags = TT_DESC_HOT;
+    d.flags = 0;
+    d.copy = TT_COPY_PUSH;
     d.local = mem;
     d.bytes = PUSHED;
     d.key = key;

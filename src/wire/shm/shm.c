@@ -27,9 +27,8 @@
 #include "base/host.h"
 #include "base/prng.h"
 #include "base/status.h"
-#include "reduce/reduce.h"
+#include "wire/copy_policy.h"
 
-#define LONG_BYTES 16384            /* copies from this size on select the kind of store */
 #define LOOK_EVERY 64               /* polls between checks of the sockets */
 /* maximum polls in a row that serve no pull requests while other work is urgent: a copy takes long,
  * and a peer may wait for that work */
@@ -80,23 +79,6 @@ static int shm_arm(struct tt_wire *base)
 
 /* ---- puts ---- */
 
-/* Selects the kind of store if the caller has no preference. If the two processes share a cache,
- * ordinary stores are best: the reader finds the bytes there. Otherwise each line must first be
- * taken from the other cache and later fetched from there; then non-temporal stores are twice as
- * fast for both. The hardware does not show which case holds, and in a virtual machine it changes
- * within a second. Therefore long copies are timed. Non-temporal stores must be faster by a fifth,
- * since the reader then reads from memory. */
-static void copy_timed(struct tt_shm_peer *peer, void *dst, const void *src, uint64_t bytes)
-{
-    static const uint8_t margins[2] = { 0, 3 };
-    const uint8_t past_cache = tt_autotune_next(&peer->stores, 2);
-    const uint64_t begin_ns = tt_now_ns();
-
-    tt_copy(dst, NULL, src, bytes, past_cache ? TT_STREAM_DST : 0);
-    tt_autotune_learn(&peer->stores, past_cache, (tt_now_ns() - begin_ns) * 1000 / (bytes / 1024),
-                      margins);
-}
-
 /* Copies, then signals. */
 static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
 {
@@ -104,10 +86,7 @@ static void put_mapped(struct tt_shm_peer *peer, const struct tt_desc *d)
         char *dst = (char *)d->key->mapped + d->offset;
 
         tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
-        if (d->bytes >= LONG_BYTES && !(d->flags & (TT_DESC_STREAM | TT_DESC_KEEP)))
-            copy_timed(peer, dst, d->local, d->bytes);
-        else
-            tt_copy(dst, NULL, d->local, d->bytes, d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
+        tt_copy_to_peer(&peer->stores, d->copy, dst, d->local, d->bytes);
     }
     if (d->signal_op != TT_SIGNAL_NONE) {
         _Atomic uint64_t *word = (void *)((char *)d->signal_key->mapped + d->signal_offset);

@@ -128,7 +128,7 @@ struct tt_shm_peer {
     uint32_t rank;
     enum tt_shm_state state;
     struct tt_wire_posts posts;
-    struct tt_autotune stores;       /* store method of long copies; 1: non-temporal */
+    struct tt_autotune stores;      /* tt_copy_to_peer */
     bool bye, fence;
     bool first;                     /* no packet received yet: a refused connection means that
                                        the peer is on another host, or has ended */

@@ -32,7 +32,7 @@
 #include "base/log.h"
 #include "base/prng.h"
 #include "base/status.h"
-#include "reduce/reduce.h"
+#include "wire/copy_policy.h"
 
 #define WHOLE_BYTES (512u << 10)    /* reading a page takes half as long as a system call */
 #define BULK_MAX \
@@ -160,7 +160,7 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
     if (!k || k->tail - k->head >= (fetched && !copied ? BULK_MAX : TT_SHM_PULLS))
         return false;
     tt_assert(d->offset <= d->key->bytes && d->bytes <= d->key->bytes - d->offset);
-    if (fetched && d->flags & TT_DESC_HOT && tt_shm_push(w, peer, d))
+    if (fetched && d->copy == TT_COPY_PUSH && tt_shm_push(w, peer, d))
         fetched = false;
     from = fetched ? d->local : NULL;
     if (fetched && copied) {
@@ -170,7 +170,7 @@ bool tt_shm_pull(struct tt_shm *w, struct tt_shm_peer *peer, const struct tt_des
     }
     if (d->bytes && d->key->mapped) /* data is unordered: only the signal is delivered in order */
         tt_copy((char *)d->key->mapped + d->offset, NULL, d->local, d->bytes,
-                d->flags & TT_DESC_STREAM ? TT_STREAM_DST : 0);
+                tt_copy_flag(d->copy));
     k->pending[k->tail % TT_SHM_PULLS] = (struct pending_pull){
         .from = copied ? NULL : from,
         .bytes = d->bytes,

@@ -1,10 +1,10 @@
 /* Private declarations of the simulator with data: sim.c has the events and the loop, sim_act.c the
  * data. */
-#ifndef TT_SIM_SIM_STATE_H
-#define TT_SIM_SIM_STATE_H
+#ifndef TT_TESTS_SIM_STATE_H
+#define TT_TESTS_SIM_STATE_H
 
 #include "base/prng.h"
-#include "sim/sim.h"
+#include "support/sim.h"
 
 enum tt_sim_event_kind { EV_READY, EV_EAGER, EV_ARRIVED, EV_CREDIT, EV_RETRY };
 

@@ -1,7 +1,7 @@
 /* One collective on simulated ranks: real executors and data, and a network that delays and
  * reorders by a seed. */
-#ifndef TT_SIM_SIM_H
-#define TT_SIM_SIM_H
+#ifndef TT_TESTS_SIM_H
+#define TT_TESTS_SIM_H
 
 #include "engine/exec.h"
 #include "reduce/reduce.h"
@@ -16,8 +16,8 @@ struct tt_sim_conf {
     bool mapped;                    /* senders write into slots directly; otherwise they pass
                                        segments to a transport that reads them late */
     tt_reduce_fn *kernel, *kernel_finish;
-    bool in_order;                  /* straight-line programs run as in the engine: in program order,
-                                       except for what tt_exec_meanwhile finds */
+    bool in_order;                  /* straight-line programs run as in the engine: in program
+                                       order, except for what tt_exec_meanwhile finds */
     uint32_t refuse_one_in;         /* 0: the network accepts everything; otherwise (at least 2)
                                        it refuses one of this number of sends, for a while */
     uint64_t seed;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "sim/sim_state.h"
+#include "support/sim_state.h"
 
 /* ---- addresses ---- */
 

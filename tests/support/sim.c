@@ -1,11 +1,11 @@
-#include "sim/sim.h"
+#include "support/sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "sim/sim_state.h"
+#include "support/sim_state.h"
 
 /* ---- events ---- */
 

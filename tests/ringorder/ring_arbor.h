@@ -1,8 +1,8 @@
 /* The minimum-cost arborescence: links by which peer 0 reaches all others, one into each, with
  * the least sum. Edmonds' algorithm, in the form of Gabow and others (1986) for dense graphs:
  * n^2 steps. */
-#ifndef TT_RINGORDER_RING_ARBOR_H
-#define TT_RINGORDER_RING_ARBOR_H
+#ifndef TT_TESTS_RING_ARBOR_H
+#define TT_TESTS_RING_ARBOR_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
-#include "sim/sim_state.h"
+#include "support/sim_state.h"
 
 void *tt_sim_must(void *p)
 {

@@ -1,12 +1,12 @@
-/* Teardown of contexts and of the memory of their failed operations. The caller holds the
- * progress lock.
+/* End of contexts: failure, notification of peers, and memory of failed operations. Unless stated
+ * otherwise, the caller holds the progress lock.
  *
  * A flow of a failed operation keeps its handle and landing memory, because the peer may still
  * put there. When a context has failed or is closed, this rank posts no further puts for it. It
  * then sends TT_CELL_ENDED to each peer that has opened a flow to it. The message is ordered
  * after all its puts. The receiver reclaims the memory of its failed operations. */
-#ifndef TT_ENGINE_CONTEXT_TEARDOWN_H
-#define TT_ENGINE_CONTEXT_TEARDOWN_H
+#ifndef TT_ENGINE_CONTEXT_END_H
+#define TT_ENGINE_CONTEXT_END_H
 
 #include "engine/state.h"
 
@@ -29,5 +29,11 @@ void tt_context_notify_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id
 /* Retries the queued notifications. */
 void tt_context_retry_ended(struct tt_engine *e);
 void tt_peer_free_ended(struct tt_peer *p);
+
+/* Fails c, and ends its operations. notify: also fail it on the other ranks. */
+void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence,
+                          bool notify);
+/* Returns the message of the failure that ended the context. After its status was read. */
+const char *tt_context_why(const struct tt_context *c);
 
 #endif

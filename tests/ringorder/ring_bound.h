@@ -1,20 +1,10 @@
-/* Lower bounds for rings: for the slowest link and for the sum. Pure. */
-#ifndef TT_RINGORDER_RING_BOUND_H
-#define TT_RINGORDER_RING_BOUND_H
+/* Lower bounds for rings: for the slowest link and for the sum. They show how good the results of
+ * the search are. Pure. */
+#ifndef TT_TESTS_RING_BOUND_H
+#define TT_TESTS_RING_BOUND_H
 
 #include <stddef.h>
 #include "ringorder/ring_matrix.h"
-
-/* Returns the memory that tt_ring_may_exist and tt_ring_slow_bound need, in bytes. */
-size_t tt_ring_reach_bytes(uint32_t n);
-
-/* False: there is no ring with only links of slow <= limit. With these, some peer cannot reach
- * another one, or not every peer can have its own successor. True proves nothing. memory:
- * tt_ring_reach_bytes(n), aligned to 8; n >= 2. About n^2 steps, rarely more than n^3 / 64. */
-bool tt_ring_may_exist(const struct tt_ring_costs *c, uint64_t limit, void *memory);
-
-/* Returns a value of slow in [low, high), near the middle; NONE: there is none. */
-uint64_t tt_ring_slow_between(const struct tt_ring_costs *c, uint64_t low, uint64_t high);
 
 /* Returns the least limit at which a ring may exist: the slowest link of any ring is at least as
  * slow. NONE: there is no ring. */

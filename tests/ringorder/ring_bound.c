@@ -1,4 +1,4 @@
-/* Second half of ring_bound.h: the sum. A ring is a set of links that enters each peer once,
+/* The bound for the sum. A ring is a set of links that enters each peer once,
  * reaches all peers from peer 0, and leaves each peer once. Without the last condition it is an
  * arborescence plus a link into its root, whose least sum is fast to compute. Prices for leaving
  * a peer cancel in a ring. They are adjusted so that the arborescence leaves each peer about
@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "ringorder/ring_arbor.h"
 #include "ringorder/ring_assign.h"
+#include "ringorder/ring_reach.h"
 
 #define STALE_ROUNDS 100    /* rounds without a better bound, before the steps get smaller */
 #define STEP_ONE (1 << 20)  /* unit of step sizes: a whole step */
@@ -146,4 +147,22 @@ uint64_t tt_ring_sum_bound(const struct tt_ring_costs *c, uint64_t limit, uint64
             break;
     }
     return best < 0 ? 0 : (uint64_t)best;
+}
+
+uint64_t tt_ring_slow_bound(const struct tt_ring_costs *c, void *memory)
+{
+    uint64_t high = 0, low = 0, middle;
+
+    for (size_t at = 0; at < (size_t)c->n * c->n; at++)
+        if (c->slow[at] != TT_RING_NONE && c->slow[at] > high)
+            high = c->slow[at];
+    if (!tt_ring_may_exist(c, high, memory))
+        return TT_RING_NONE;
+    while ((middle = tt_ring_slow_between(c, low, high)) != TT_RING_NONE) {
+        if (tt_ring_may_exist(c, middle, memory))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return high;
 }
