@@ -52,24 +52,34 @@ static bool is_only_work(const struct tt_context *c)
            atomic_load_explicit(&e->ntrouble, memory_order_relaxed) == e->trouble_seen;
 }
 
+/* Returns whether all unexpected messages of a peer for this call are eager messages of a matching
+ * call. */
+static bool only_matching_from(const struct tt_op *op, const struct tt_context_peer *cp)
+{
+    for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
+        const struct tt_unexpected *m = tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left));
+
+        if (m->opseq != op->seq || tt_is_p2p(m->desc.kind) != op->p2p ||
+            (op->p2p && m->desc.kind == op->desc.kind))
+            continue;
+        if (m->type != TT_CELL_EAGER || !tt_same_desc(&m->desc, &op->desc))
+            return false;
+    }
+    return true;
+}
+
 /* Returns whether all unexpected messages for this call are eager messages of a matching call. */
 static bool only_matching_eager(const struct tt_op *op)
 {
     const struct tt_context *c = op->context;
 
-    if (!c->nunexpected || op->p2p)
-        return !c->nunexpected;
-    for (const struct tt_peer *p = c->engine->up; p; p = p->next_up) {
-        const struct tt_context_peer *cp = tt_sparse_get(&c->peers, p->rank);
-
-        for (uint64_t left = cp ? cp->kept : 0; left; left &= left - 1) {
-            const struct tt_unexpected *m = tt_unexpected_at(cp, (uint32_t)__builtin_ctzll(left));
-
-            if (m->opseq == op->seq && !tt_is_p2p(m->desc.kind) &&
-                (m->type != TT_CELL_EAGER || !tt_same_desc(&m->desc, &op->desc)))
-                return false;
-        }
-    }
+    if (!c->nunexpected)
+        return true;
+    if (op->p2p)
+        return op->exec.npeers == 1 && only_matching_from(op, op->flow[0].cp);
+    for (const struct tt_peer *p = c->engine->up; p; p = p->next_up)
+        if (!only_matching_from(op, tt_sparse_get(&c->peers, p->rank)))
+            return false;
     return true;
 }
 

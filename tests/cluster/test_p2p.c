@@ -159,6 +159,45 @@ static void messages_of_one_tag_stay_ordered(void **state)
     over_wires(2, order_role);
 }
 
+/* Rank 1 sends messages with two tags, all of one size. Then a barrier makes rank 0 keep them as
+ * unexpected, before it receives them in another order of tags. At last, a message has another size
+ * than its receive, which is like all the earlier ones. */
+static void early_role(struct rank *r)
+{
+    enum { N = 6, CALLS = 50 };
+    uint32_t words[4] = { 0 };
+
+    job_open(r);
+    for (uint32_t call = 0; call < CALLS; call++) {
+        for (uint32_t i = 0; i < N && r->rank == 1; i++) {
+            const tutti_call how = { .size = sizeof how, .tag = i % 2 };
+
+            words[0] = call * N + i;
+            CHECK_OK(r, tutti_send(words, 4, TUTTI_U32, 0, r->comm, &how));
+        }
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));
+        for (uint32_t i = 0; i < N && r->rank == 0; i++) {
+            const uint32_t tag = i < N / 2;
+            const tutti_call how = { .size = sizeof how, .tag = tag };
+
+            CHECK_OK(r, tutti_recv(words, 4, TUTTI_U32, 1, r->comm, &how));
+            CHECK(r, words[0] == call * N + 2 * (i % (N / 2)) + tag);
+        }
+    }
+    job_step(r, "another size");
+    if (r->rank == 1)
+        CHECK_OK(r, tutti_send(words, 3, TUTTI_U32, 0, r->comm, NULL));
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));
+    if (r->rank == 0)
+        CHECK_STATUS(r, tutti_recv(words, 4, TUTTI_U32, 1, r->comm, NULL), TUTTI_ERR_MISMATCH);
+}
+
+static void early_messages_match_repeated_receives(void **state)
+{
+    (void)state;
+    over_wires(2, early_role);
+}
+
 /* ---- groups ---- */
 
 /* Runs a group, blocking or by request. */
@@ -1317,6 +1356,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(messages_of_any_size_arrive_whole),
         cmocka_unit_test(tags_match_in_any_order),
         cmocka_unit_test(messages_of_one_tag_stay_ordered),
+        cmocka_unit_test(early_messages_match_repeated_receives),
         cmocka_unit_test(group_avoids_the_sequential_deadlock),
         cmocka_unit_test(group_may_list_large_sends_first),
         cmocka_unit_test(group_request_ends_with_last_member),
