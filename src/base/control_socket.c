@@ -1,7 +1,7 @@
 #include "base/control_socket.h"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 /* signalling traffic in the field of differentiated services: class selector 5 (RFC 4594, section
@@ -9,6 +9,8 @@
 #define DSCP_SIGNALLING (40 << 2)
 /* of the system's own queue: interactive traffic. Higher values need a privilege */
 #define PRIORITY 6
+/* by which a peer without data to send delays an acknowledgement */
+#define DELAYED_ACK_US 40000
 
 void tt_control_socket(int fd)
 {
@@ -23,6 +25,15 @@ void tt_control_socket(int fd)
     setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority); /* after IP_TOS */
 }
 
+uint64_t tt_control_round_trip_of(uint32_t smoothed_us, uint32_t min_us)
+{
+    const uint32_t queued_us = smoothed_us > DELAYED_ACK_US ? smoothed_us - DELAYED_ACK_US : 0;
+
+    if (min_us == UINT32_MAX)
+        min_us = 0;     /* not measured yet */
+    return 1000 * (uint64_t)(queued_us > min_us ? queued_us : min_us);
+}
+
 uint64_t tt_control_round_trip_ns(int fd)
 {
     struct tcp_info info = { 0 };
@@ -30,5 +41,5 @@ uint64_t tt_control_round_trip_ns(int fd)
 
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
         return 0;
-    return (uint64_t)info.tcpi_rtt * 1000;
+    return tt_control_round_trip_of(info.tcpi_rtt, info.tcpi_min_rtt);
 }

@@ -78,6 +78,48 @@ static void send_welcome(struct tt_coord *c, struct tt_coord_member *m)
     tt_coord_send_msg(c, m, &msg);
 }
 
+/* ---- deadlines ---- */
+
+/* Returns whether a disconnected member has no grace period: two other members, or the only one,
+ * report that its process has ended. */
+static bool is_gone(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    return m->gone[1] != 0 || (m->gone[0] != 0 && tt_coord_count(c, TT_COORD_IN_VIEW) == 2);
+}
+
+/* Returns the time that a disconnected member has to reconnect. */
+static uint64_t grace_ns(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    return is_gone(c, m)
+               ? 0
+               : tt_patience_grace_ns(c->conf.grace_ns, c->conf.lease_ns, m->round_trip_ns);
+}
+
+static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m)
+{
+    const uint64_t silent = later(m->heard_ns,
+                                  tt_patience_lease_ns(c->conf.lease_ns, m->round_trip_ns)),
+                   gone = later(m->closed_ns, grace_ns(c, m));
+
+    return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER
+           : silent < gone                                           ? silent
+                                                                     : gone;
+}
+
+/* A message has arrived on the member's connection. Its deadline may move back if the round trip
+ * has fallen. */
+static void measure_round_trip(struct tt_coord *c, struct tt_coord_member *m)
+{
+    const uint64_t known_ns = m->round_trip_ns;
+
+    m->round_trip_ns = known_ns == TT_NEVER
+                           ? m->conn->round_trip_ns
+                           : tt_patience_round_trip_ns(known_ns, m->conn->round_trip_ns);
+    m->conn->round_trip_ns = 0;
+    if (m->round_trip_ns < known_ns)
+        tt_coord_due(c, due_ns(c, m));
+}
+
 /* Reconnects a member: messages that it may have missed are sent again. */
 static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m,
                              struct tt_coord_conn *conn, const struct tt_elmsg *join)
@@ -88,6 +130,7 @@ static void reconnect_member(struct tt_coord *c, struct tt_coord_member *m,
     m->closed_ns = TT_NEVER;
     m->gone[0] = m->gone[1] = 0;
     conn->member = m->id;
+    measure_round_trip(c, m);
     send_welcome(c, m);
     if (tt_coord_is_live(m)) {
         tt_coord_send_view(c, m);
@@ -169,9 +212,9 @@ static void handle_join(struct tt_coord *c, struct tt_coord_conn *conn, const st
                                    .next_rank = TT_COORD_NO_RANK,
                                    .heard_ns = c->now_ns,
                                    .closed_ns = TT_NEVER,
-                                   .round_trip_ns = conn->round_trip_ns,
                                    .card = msg->card,
                                    .conn = conn };
+    measure_round_trip(c, m);
     memcpy(m->cookie, msg->cookie, TT_COOKIE_BYTES);
     tt_coord_set(c, m, TT_COORD_WAITING);
     c->nroles = msg->nroles;
@@ -190,13 +233,6 @@ static void handle_leave(struct tt_coord *c, struct tt_coord_member *m, struct t
     if (tt_coord_is_live(m) && msg->epoch == c->epoch)
         tt_coord_take_words(c, msg);
     tt_coord_lose(c, m, TT_LOSS_LEFT);
-}
-
-/* Returns whether a disconnected member has no grace period: two other members, or the only one,
- * report that its process has ended. */
-static bool is_gone(const struct tt_coord *c, const struct tt_coord_member *m)
-{
-    return m->gone[1] != 0 || (m->gone[0] != 0 && tt_coord_count(c, TT_COORD_IN_VIEW) == 2);
 }
 
 static void record_gone(struct tt_coord *c, const struct tt_coord_member *by,
@@ -339,35 +375,6 @@ static void on_message(struct tt_coord *c, struct tt_coord_member *m, struct tt_
     default:
         tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
     }
-}
-
-/* Returns the time that a disconnected member has to reconnect. */
-static uint64_t grace_ns(const struct tt_coord *c, const struct tt_coord_member *m)
-{
-    return is_gone(c, m)
-               ? 0
-               : tt_patience_grace_ns(c->conf.grace_ns, c->conf.lease_ns, m->round_trip_ns);
-}
-
-static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m)
-{
-    const uint64_t silent = later(m->heard_ns,
-                                  tt_patience_lease_ns(c->conf.lease_ns, m->round_trip_ns)),
-                   gone = later(m->closed_ns, grace_ns(c, m));
-
-    return m->state == TT_COORD_LOST || m->state == TT_COORD_UNKNOWN ? TT_NEVER
-           : silent < gone                                           ? silent
-                                                                     : gone;
-}
-
-/* A message has arrived. The member's deadline may move back if the round trip has fallen. */
-static void measure_round_trip(struct tt_coord *c, struct tt_coord_member *m)
-{
-    const uint64_t known_ns = m->round_trip_ns;
-
-    m->round_trip_ns = tt_patience_round_trip_ns(known_ns, m->conn->round_trip_ns);
-    if (m->round_trip_ns < known_ns)
-        tt_coord_due(c, due_ns(c, m));
 }
 
 static void on_frame(struct tt_coord *c, struct tt_coord_conn *conn, const void *data, size_t bytes)

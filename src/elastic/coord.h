@@ -62,7 +62,8 @@ enum tt_coord_sync_state {
  * TT_COORD_ACT_CLOSE. */
 struct tt_coord_conn {
     uint64_t member;        /* 0: not authenticated yet */
-    uint64_t round_trip_ns; /* measured by the caller, at any time; 0: unknown */
+    uint64_t round_trip_ns; /* set by the caller after a measurement; 0: none. The coordinator
+                               sets it to 0 when it has used the value: once per measurement */
 };
 
 enum tt_coord_event_kind {
@@ -135,7 +136,8 @@ struct tt_coord_member {
     uint8_t answered_tags[TT_ELASTIC_TAGS / 8];  /* bit per tag: contained in the member's answer */
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: end of the connection; TT_NEVER while connected */
-    uint64_t round_trip_ns;         /* of its connections (patience.h) */
+    uint64_t round_trip_ns;         /* of its connections (patience.h); TT_NEVER: not measured since
+                                       the coordinator started, which counts as the longest */
     uint64_t measured, reported;        /* numbers of measurements in this epoch: the last one
                                            reported in time, and the highest one reported */
     uint64_t tried;                 /* last round in which the member made a call, even if the call

@@ -239,8 +239,9 @@ static void resume_syncs(struct tt_coord *c)
             c->scopes[i].replan = c->scopes[i].dirty = c->syncing = true;
 }
 
-/* Every member has a full lease to reconnect. If a member was lost before, all are queried for
- * the state of their operations. */
+/* Every member has as much time to reconnect as a member at the longest distance: its round trip is
+ * not recorded, and it may notice only after its own, longer lease that the earlier coordinator is
+ * silent. If a member was lost before, all are queried for the state of their operations. */
 void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
 {
     c->now_ns = now_ns;
@@ -249,6 +250,7 @@ void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
     for (uint32_t i = 0; i < c->nmembers; i++) {
         c->conf.members[i].heard_ns = now_ns;
         c->conf.members[i].closed_ns = TT_NEVER;
+        c->conf.members[i].round_trip_ns = TT_NEVER;
         c->changed |= c->conf.members[i].state == TT_COORD_LOST;
     }
     resume_syncs(c);

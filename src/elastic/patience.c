@@ -39,5 +39,7 @@ uint64_t tt_patience_round_trip_ns(uint64_t known_ns, uint64_t measured_ns)
 {
     const uint64_t fallen_ns = known_ns - known_ns / FALL;
 
+    if (measured_ns == 0)
+        return known_ns;
     return measured_ns > fallen_ns ? measured_ns : fallen_ns;
 }

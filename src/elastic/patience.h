@@ -19,7 +19,7 @@ uint64_t tt_patience_lease_ns(uint64_t lease_ns, uint64_t round_trip_ns);
  * trips. */
 uint64_t tt_patience_grace_ns(uint64_t grace_ns, uint64_t lease_ns, uint64_t round_trip_ns);
 /* Returns the round trip to be assumed after a measurement: it falls slowly, since queues fill
- * again. */
+ * again. measured_ns 0: unknown, nothing changes. */
 uint64_t tt_patience_round_trip_ns(uint64_t known_ns, uint64_t measured_ns);
 
 #endif

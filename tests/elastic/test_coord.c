@@ -362,10 +362,63 @@ static void patience_falls_with_the_round_trip(void **state)
     begin(3);
     beat_from(2, LEASE_NS / 2);
     for (int i = 0; i < 200; i++)
-        beat_from(2, 0);
+        beat_from(2, 1);
     wait_ns(2, LEASE_NS + LEASE_NS / 5);
     assert_int_equal(state_of(1), TT_COORD_IN_VIEW);
     assert_int_equal(state_of(2), TT_COORD_LOST);
+}
+
+/* The caller's next tick is not that of the earlier, longer lease. */
+static void next_tick_comes_earlier_if_the_round_trip_falls(void **state)
+{
+    (void)state;
+    begin(1);
+    beat_from(0, LEASE_NS / 2);
+    wait_ns(1, 2 * LEASE_NS);
+    assert_true(tt_coord_next_ns(&f.c) > f.now_ns + LEASE_NS + LEASE_NS / 5);
+    for (int i = 0; i < 200; i++)
+        beat_from(0, 1);
+    assert_true(tt_coord_next_ns(&f.c) <= f.now_ns + LEASE_NS + LEASE_NS / 5);
+}
+
+/* A burst of messages between two measurements does not lower the round trip. */
+static void each_measurement_is_applied_once(void **state)
+{
+    (void)state;
+    begin(3);
+    beat_from(2, LEASE_NS / 10);
+    beat_from(2, 1);
+    for (int i = 0; i < 200; i++)
+        send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_HEARTBEAT });
+    wait_ns(2, 2 * LEASE_NS);
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
+    wait_ns(2, LEASE_NS / 2);
+    assert_int_equal(state_of(2), TT_COORD_LOST);
+}
+
+/* A distant member notices only after its own, longer lease that the earlier coordinator is silent,
+ * and its round trip is not known to the next one. */
+static void distant_members_survive_a_restart(void **state)
+{
+    (void)state;
+    begin(4);
+    beat_from(2, LEASE_NS / 10);
+    restart();
+    come(0, 1, f.c.round, 0);
+    f.conns[1].round_trip_ns = 1;
+    come(1, 1, f.c.round, 0);
+    wait_ns(1, LEASE_NS + LEASE_NS / 5);
+    assert_int_equal(state_of(1), TT_COORD_LOST);   /* it is near, and silent again */
+    wait_ns(1, LEASE_NS + LEASE_NS / 5);            /* 2.4 leases */
+    f.conns[2].round_trip_ns = LEASE_NS / 10;
+    come(2, 1, f.c.round, 0);
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
+    wait_ns(1, 2 * LEASE_NS);
+    assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_LOST), 1);
+    wait_ns(1, LEASE_NS);               /* of the last member, more than 5 leases */
+    assert_int_equal(state_of(2), TT_COORD_LOST);
+    assert_int_equal(tt_coord_count(&f.c, TT_COORD_LOST), 3);
 }
 
 static void epoch_result_is_kept_until_restart(void **state)
@@ -1661,7 +1714,7 @@ static void round_known_to_lost_is_repeated(void **state)
         come(i, f.c.epoch, next - 1, TT_CALL_EPOCH);
         call(i, TT_CALL_EPOCH, next - 1);
     }
-    wait_ns(2, 2 * LEASE_NS);
+    wait_ns(2, 6 * LEASE_NS);   /* a silent member has five leases after a restart */
     assert_int_equal(f.c.round, next);
     assert_int_equal(f.c.last.round, next - 1);
     assert_true(f.c.last.is_view);
@@ -1726,6 +1779,9 @@ int main(void)
         cmocka_unit_test(distant_member_may_be_silent_for_longer),
         cmocka_unit_test(distant_member_has_longer_to_reconnect),
         cmocka_unit_test(patience_falls_with_the_round_trip),
+        cmocka_unit_test(next_tick_comes_earlier_if_the_round_trip_falls),
+        cmocka_unit_test(each_measurement_is_applied_once),
+        cmocka_unit_test(distant_members_survive_a_restart),
         cmocka_unit_test(final_anywhere_is_final_everywhere),
         cmocka_unit_test(single_lie_does_not_win),
         cmocka_unit_test(epoch_result_is_kept_until_restart),

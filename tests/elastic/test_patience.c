@@ -2,6 +2,7 @@
 #include "support/unit.h"
 
 #include "base/clock.h"
+#include "base/control_socket.h"
 #include "elastic/patience.h"
 
 static void near_peers_have_the_lease(void **state)
@@ -52,9 +53,21 @@ static void the_round_trip_falls_slowly(void **state)
     assert_int_equal(ns, 160 * TT_MS);
     assert_int_equal(tt_patience_round_trip_ns(ns, 200 * TT_MS), 200 * TT_MS);
     assert_int_equal(tt_patience_round_trip_ns(ns, 1), 150 * TT_MS);
+    assert_int_equal(tt_patience_round_trip_ns(ns, 0), 160 * TT_MS);
     for (int i = 0; i < 1000; i++)
         ns = tt_patience_round_trip_ns(ns, TT_MS);
     assert_int_equal(ns, TT_MS);
+}
+
+/* The acknowledgement of a near peer may be 40 ms late. */
+static void delayed_acknowledgements_do_not_count(void **state)
+{
+    (void)state;
+    assert_int_equal(tt_control_round_trip_of(38000, 90), 90 * 1000);
+    assert_int_equal(tt_control_round_trip_of(200000, 100000), 160 * TT_MS);
+    assert_int_equal(tt_control_round_trip_of(110000, 100000), 100 * TT_MS);
+    assert_int_equal(tt_control_round_trip_of(50000, UINT32_MAX), 10 * TT_MS);
+    assert_int_equal(tt_control_round_trip_of(0, UINT32_MAX), 0);
 }
 
 int main(void)
@@ -65,6 +78,7 @@ int main(void)
         cmocka_unit_test(patience_is_bounded),
         cmocka_unit_test(patience_grows_with_the_round_trip),
         cmocka_unit_test(the_round_trip_falls_slowly),
+        cmocka_unit_test(delayed_acknowledgements_do_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
