@@ -46,6 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         m.pair[0][to].loss = (data[0] & 3) / 4.0;
         m.pair[0][to].line.bit_s = data[0] & 4 ? 1000 : 0;
         m.pair[0][to].line.queue_bytes = 1000;
+        m.pair[0][to].line.discipline = (enum wan_discipline)((data[0] >> 4 & 3) % 3);
+        m.pair[0][to].burst = (data[0] >> 6) * 2;
         m.host[to].down.bit_s = data[0] & 8 ? 1000 : 0;
         m.host[to].down.queue_bytes = 500;
     }

@@ -66,8 +66,8 @@ def deployment(name):
 def whole_matrix(matrix):
     """Converts a matrix (a path, or file contents) to the relay's format, with all pairs and
     without defaults. {"seed", "hosts": [{"name", "up_mbit", "up_queue_bytes", "down_mbit",
-    "down_queue_bytes"}], "pairs": [from][to]: {"delay_ms", "loss", "rate_mbit", "queue_bytes"}}; a
-    rate of None is no limit. Raises HostsError with the error in the matrix."""
+    "down_queue_bytes"}], "pairs": [from][to]: {"delay_ms", "loss", "loss_burst", "queue",
+    "rate_mbit", "queue_bytes"}}; a rate of None is no limit. Raises HostsError with the error in the matrix."""
     path, text = ("-", json.dumps(matrix)) if isinstance(matrix, dict) else (matrix, None)
     done = subprocess.run([relay_program(), "--show", path], input=text, capture_output=True,
                           text=True, check=False)
@@ -187,8 +187,8 @@ class Wan:
         return json.loads(self._command("stats"))
 
     def change(self, source, target, **values):
-        """Changes delay_ms, rate_mbit or loss of packets from one host to another from now on; the
-        queue keeps its size."""
+        """Changes delay_ms, rate_mbit, loss or loss_burst of packets from one host to another from
+        now on; the queue keeps its size."""
         for key, value in values.items():
             said = self._command(f"change {source} {target} {key} {value!r}")
             if said != "changed":

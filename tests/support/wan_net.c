@@ -247,7 +247,7 @@ static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t 
  * of two states (Gilbert, "Capacity of a Burst-Noise Channel", 1960). */
 static double loss_after(const struct wan_pair *pair, bool lost)
 {
-    if (pair->burst <= 1 || pair->loss >= 1)
+    if (pair->burst <= 1 || pair->loss <= 0 || pair->loss >= 1)
         return pair->loss;
     return lost ? 1 - 1 / pair->burst : pair->loss / (pair->burst * (1 - pair->loss));
 }
@@ -354,10 +354,11 @@ static void fair_leave(struct wan_net *net, uint64_t now_ns, struct packet *p)
     struct pair_state *pair = &net->pair[p->from][p->shape.to];
     const struct wan_line *line = &net->matrix.pair[p->from][p->shape.to].line;
 
+    net->under_way_bytes -= p->bytes;       /* its pieces count from here on */
     leave_line(net, now_ns, p->from, &p->shape, p->frame, p->bytes, p->shape.nsegments);
+    free(p);
     pair->sends = false;
     fair_send(net, now_ns, pair, line);
-    packet_destroy(net, p);
 }
 
 /* Returns whether packets of the pair go through a fair queue. */

@@ -142,7 +142,7 @@ static void obey(struct relay *r, const char *line)
     else if (sscanf(line, "change %u %u %15s %lf%c", &from, &to, key, &value, &rest) == 4)
         puts(wan_net_change(r->net, from, to, key, value) ? "refused" : "changed");
     else
-        puts("unknown: stats; change FROM TO delay_ms|rate_mbit|loss VALUE");
+        puts("unknown: stats; change FROM TO delay_ms|rate_mbit|loss|loss_burst VALUE");
     fflush(stdout);
 }
 
@@ -244,8 +244,8 @@ static const char about[] =
     " is made. When they are, \"ready\" is printed. Commands on standard "
     "input:\n"
     "  stats                                        all counters, as one line of JSON\n"
-    "  change FROM TO delay_ms|rate_mbit|loss X     from now on, from host number FROM to host "
-    "number TO\n"
+    "  change FROM TO KEY X                         from now on, from host number FROM to host "
+    "number TO; KEY is delay_ms, rate_mbit, loss or loss_burst\n"
     "It ends when standard input does.";
 
 static const struct argp_option known[] = {

@@ -325,6 +325,28 @@ static void fair_queue_sends_flows_in_turn(void **state)
     wan_net_destroy(net);
 }
 
+/* A packet that leaves its fair queue is not counted twice. */
+static void fair_queue_may_fill_the_room(void **state)
+{
+    enum { PACKETS_IN_ROOM = 3 };
+    struct wan_matrix m = plain();
+    const size_t bytes = WAN_VNET_BYTES + FRAME_HEADER_4 + 1000;
+    struct wan_net *net;
+
+    (void)state;
+    m.pair[0][1].line =
+        (struct wan_line){ .bit_s = 8000000, .queue_bytes = 100000, .discipline = WAN_FAIR };
+    m.pair[0][1].delay_ns = TT_SECOND;
+    assert_int_equal(wan_net_create(&net, &m, PACKETS_IN_ROOM * bytes), TUTTI_OK);
+    for (int i = 0; i < PACKETS_IN_ROOM; i++)
+        send_plain(net, 0, 0, 1, 1000);
+    for (int i = 0; i < PACKETS_IN_ROOM; i++)
+        next(net);
+    assert_int_equal(wan_net_due(net), TT_NEVER);
+    assert_int_equal(wan_net_count(net, 0, 1)->dropped_room, 0);
+    wan_net_destroy(net);
+}
+
 static void shorter_delay_causes_no_overtaking(void **state)
 {
     struct wan_matrix m = plain();
@@ -359,6 +381,24 @@ static void path_can_be_cut_and_restored(void **state)
     assert_int_equal(wan_net_change(net, 0, 1, "loss", 0), TUTTI_OK);
     send_plain(net, 200, 0, 1, 100);
     assert_int_equal(next(net).to, 1);
+    wan_net_destroy(net);
+}
+
+/* Without losses, a burst that has begun ends. */
+static void burst_ends_if_the_path_is_restored(void **state)
+{
+    struct wan_matrix m = plain();
+    struct wan_net *net;
+
+    (void)state;
+    m.pair[0][1].burst = 1000;
+    net = net_of(&m);
+    assert_int_equal(wan_net_change(net, 0, 1, "loss", 1), TUTTI_OK);
+    send_plain(net, 0, 0, 1, 100);
+    assert_int_equal(wan_net_count(net, 0, 1)->lost, 1);
+    assert_int_equal(wan_net_change(net, 0, 1, "loss", 0), TUTTI_OK);
+    send_plain(net, 1, 0, 1, 100);
+    assert_int_equal(wan_net_count(net, 0, 1)->lost, 1);
     wan_net_destroy(net);
 }
 
@@ -518,8 +558,10 @@ int main(void)
         cmocka_unit_test(losses_come_in_bursts),
         cmocka_unit_test(policer_drops_instead_of_delaying),
         cmocka_unit_test(fair_queue_sends_flows_in_turn),
+        cmocka_unit_test(fair_queue_may_fill_the_room),
         cmocka_unit_test(shorter_delay_causes_no_overtaking),
         cmocka_unit_test(path_can_be_cut_and_restored),
+        cmocka_unit_test(burst_ends_if_the_path_is_restored),
         cmocka_unit_test(data_in_flight_is_bounded),
         cmocka_unit_test(traffic_arrives_ordered_or_is_counted),
     };
