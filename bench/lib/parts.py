@@ -20,6 +20,7 @@ POOLS = (16, 64)        # PCCL's connections
 PORT = 29451
 MIB = 1 << 20
 NAME = f"{2 * ONE_WAY_MS} ms round trip, {LINE_MBIT} Mbit/s, loss {LOSS:g}: "
+FAILURES = (GroupError, Refused, say.Problem, wan.HostsError)
 OF_STREAMS, OVER_PCCL = "of iperf3", "over PCCL"
 # (what, bytes, algorithm of the peers, target against iperf3, target against PCCL)
 CELLS = [("16 of 1 MiB one by one", 16 * MIB, "16_in_row", None, 1.5),
@@ -89,7 +90,7 @@ def cell_rows(options, cell, streams, with_pccl):
     try:
         ours = medians(options, lambda one: rates(
             lambda net: distant.elastic(net, [0, 1], options.tutti), one), cell)
-    except (GroupError, Refused, say.Problem, wan.HostsError) as why:
+    except FAILURES as why:
         yield from ({"what": row_name(cell, suffix), "skipped": str(why)}
                     for suffix in (OF_STREAMS, OVER_PCCL))
         return
@@ -100,7 +101,7 @@ def cell_rows(options, cell, streams, with_pccl):
         return
     try:
         theirs = medians(options, pccl_rates, cell)
-    except (GroupError, Refused, say.Problem, wan.HostsError) as why:
+    except FAILURES as why:
         yield {"what": row_name(cell, OVER_PCCL), "skipped": str(why)}
         return
     yield row(row_name(cell, OVER_PCCL), over_pccl, [a / b for a, b in zip(ours, theirs)],
@@ -114,8 +115,14 @@ def rows(options, is_wanted):
     if not cells:
         return
     say.progress("many operations over one line")
-    with quiet.alone(options.lock):
-        streams = best_streams()
+    try:
+        with quiet.alone(options.lock):
+            streams = best_streams()
+    except FAILURES as why:
+        yield from ({"what": name, "skipped": str(why)} for cell in cells
+                    for name in (row_name(cell, suffix) for suffix in (OF_STREAMS, OVER_PCCL))
+                    if is_wanted(options, name))
+        return
     for cell in cells:
         yield from (one for one in cell_rows(options, cell, streams,
                                              is_wanted(options, row_name(cell, OVER_PCCL)))

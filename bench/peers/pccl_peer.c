@@ -188,6 +188,7 @@ static void run(void *ctx, const struct peer_job *job)
     struct pccl_info info;
     struct pccl_async ops[PEER_PARTS_MAX];
     const int n = p->parts ? p->parts : 1;
+    int nstarted = 0;
     size_t at;
 
     if (job->coll == PEER_BARRIER) {
@@ -197,6 +198,9 @@ static void run(void *ctx, const struct peer_job *job)
     for (int i = 0; i < n; i++) {
         const struct pccl_reduce some = sum_of(peer_part(job, i, n, &at), (uint64_t)i);
 
+        if (some.count == 0)
+            break;          /* all further parts are empty, too */
+        nstarted++;
         if (n > 1 && p->at_once)
             check(pccl.start(job->src + at, job->dst + at, &some, p->comm, &ops[i]),
                   "pcclAllReduceAsync");
@@ -204,7 +208,7 @@ static void run(void *ctx, const struct peer_job *job)
             check(pccl.allreduce(job->src + at, job->dst + at, &some, p->comm, &info),
                   "pcclAllReduce");
     }
-    for (int i = 0; i < n && n > 1 && p->at_once; i++)
+    for (int i = 0; i < nstarted && n > 1 && p->at_once; i++)
         check(pccl.await(&ops[i], &info), "pcclAwaitAsyncReduce");
 }
 
