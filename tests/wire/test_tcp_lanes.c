@@ -515,6 +515,121 @@ static void link_may_end_while_lanes_open(void **state)
     }
 }
 
+/* ---- lanes that the wrong end opens ---- */
+
+enum { FOREIGN_LANE = 1 };
+
+/* Opens a lane to the initiator, and returns whether that has taken it. */
+static bool raw_opens_lane(struct node *n, uint64_t nonce)
+{
+    struct tt_hello h = hello_to(n, 0);
+    uint8_t in[TT_HELLO_BYTES];
+    const int fd = raw_connect(n, 0);
+    bool taken;
+
+    h.lane = FOREIGN_LANE;
+    h.lanes = LANES;
+    h.nonce = nonce;
+    say(fd, &h, node_secret, TT_HELLO_BYTES);
+    taken = recv(fd, in, sizeof in, MSG_WAITALL) == sizeof in;
+    if (taken) {
+        h.kind = TT_CONFIRM;
+        say(fd, &h, node_secret, TT_HELLO_BYTES);
+        poll(NULL, 0, 100);     /* it is to be a lane before the other one is */
+    }
+    close(fd);
+    return taken;
+}
+
+/* The acceptor opens a lane itself while the initiator's attempt for the same lane waits. */
+static void foreign_lane_role(struct node *n)
+{
+    struct tt_tcp_link *link;
+    struct guest lane[3];
+    int listener;
+
+    if (n->rank == 1) {
+        listener = raw_listen(n);
+        lane[0] = raw_link(n, listener);
+        for (int i = 1; i < 3; i++) {
+            const struct guest g = raw_accept(n, listener);
+
+            CHECK(n, g.hello.lane == 1 || g.hello.lane == 2);
+            lane[g.hello.lane] = g;
+        }
+        CHECK(n, !raw_opens_lane(n, lane[0].hello.nonce));
+        for (int i = 1; i < 3; i++) {
+            raw_welcome(&lane[i]);
+            raw_hear(n, lane[i].fd, TT_CONFIRM);
+            raw_send(n, lane[i].fd, TT_FRAME_READY);
+        }
+        while (!n->board->flag[0])
+            poll(NULL, 0, 1);
+        for (int i = 0; i < 3; i++)
+            close(lane[i].fd);
+        close(listener);
+        return;
+    }
+    link = far_connect(n);
+    lanes_want(link, 3);
+    UNTIL(n, lanes_usable(link) == 3);
+    CHECK(n, tt_tcp_of(n->w)->nactive == 3 && n->losses[1] == 0);
+    n->board->flag[0] = 1;
+    UNTIL(n, n->losses[1] == 1);
+}
+
+static void only_initiator_opens_lanes(void **state)
+{
+    nodes_run(*state, 2, foreign_lane_role);
+}
+
+/* ---- a lane without a response ---- */
+
+/* The connection is accepted, but HELLO has no response: the attempt ends, and a later one is
+ * accepted. Waiting does not make polls slow. */
+static void silent_lane_role(struct node *n)
+{
+    struct tt_tcp_link *link;
+    struct guest lane[2], silent;
+    struct tt_tcp *t;
+    int listener;
+
+    if (n->rank == 1) {
+        listener = raw_listen(n);
+        lane[0] = raw_link(n, listener);
+        silent = raw_accept(n, listener);
+        n->board->flag[0] = 1;
+        CHECK(n, hangs_up(silent.fd));      /* its timeout is half of that of raw_accept */
+        close(silent.fd);
+        lane[1] = raw_accept(n, listener);
+        CHECK(n, lane[1].hello.lane == 1);
+        raw_welcome(&lane[1]);
+        raw_hear(n, lane[1].fd, TT_CONFIRM);
+        raw_send(n, lane[1].fd, TT_FRAME_READY);
+        while (!n->board->flag[1])
+            poll(NULL, 0, 1);
+        close(lane[0].fd);
+        close(lane[1].fd);
+        close(listener);
+        return;
+    }
+    link = far_connect(n);
+    t = tt_tcp_of(n->w);
+    lanes_want(link, 2);
+    UNTIL(n, n->board->flag[0]);
+    CHECK(n, t->nopening == 0 && lanes_usable(link) == 1);
+    while (lanes_usable(link) < 2)          /* the deadline wakes this rank */
+        sleep_once(n);
+    CHECK(n, n->losses[1] == 0);
+    n->board->flag[1] = 1;
+    UNTIL(n, n->losses[1] == 1);
+}
+
+static void silent_lane_is_tried_again(void **state)
+{
+    nodes_run(*state, 2, silent_lane_role);
+}
+
 /* ---- ends with different settings ---- */
 
 /* The user of one rank has set four lanes, which then open without data. */
@@ -584,6 +699,8 @@ int main(void)
         cmocka_unit_test_prestate(lane_begins_with_ready_once, &free_lanes),
         cmocka_unit_test_prestate(failed_lane_is_tried_again, &free_lanes),
         cmocka_unit_test_prestate(link_may_end_while_lanes_open, &free_lanes),
+        cmocka_unit_test_prestate(only_initiator_opens_lanes, &free_lanes),
+        cmocka_unit_test_prestate(silent_lane_is_tried_again, &free_lanes),
         cmocka_unit_test_prestate(set_number_holds_at_both_ends, &free_lanes),
         cmocka_unit_test_prestate(one_long_round_trip_is_not_far, &free_lanes),
     };

@@ -204,6 +204,8 @@ struct tt_tcp_link {
                                    initiator was asked to; others do not exist */
     uint32_t wanted;            /* number of lanes that the data needs; more than requested: poll
                                    requests them */
+    bool untried;               /* initiator: memory was short, so a requested lane may be neither
+                                   open nor being opened; tried again when all lanes are full */
     uint32_t beside;            /* a lane over the same rail as the first; 0: none */
 
     /* ---- send side ---- */
@@ -300,7 +302,7 @@ struct tt_tcp {
     struct tt_tcp_handshake *greetings;  /* connections that are not lanes yet */
     uint32_t nunauthenticated;                /* connections that have not proved the secret */
     uint32_t nopening;                  /* connections that we have started, without further
-                                           lanes that are tried again later */
+                                           lanes that wait for WELCOME or a retry */
     uint64_t npolls;
     uint32_t tick;
     uint32_t polls;                     /* since the last arm, while epoll watches lanes (not
@@ -368,7 +370,10 @@ struct tt_tcp_link *tt_tcp_link_create(struct tt_tcp *t, uint32_t peer);
 /* Allocates what a connected link needs. Returns false if out of memory; the caller must lose the
  * link. */
 bool tt_tcp_link_furnish(struct tt_tcp_link *link, uint32_t nlanes);
-/* Makes the connection a lane, which then owns it. False: out of memory. */
+/* Allocates what opening the lane needs. False: out of memory. */
+bool tt_tcp_lane_reserve(struct tt_tcp_lane *lane);
+/* Makes the connection a lane, which then owns it. False: out of memory, which is excluded if the
+ * lane was just reserved and fd is watched. */
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream);
 /* The peer has the lane, too: data may be sent on it from now on. */
 void tt_tcp_lane_ready(struct tt_tcp_lane *lane);

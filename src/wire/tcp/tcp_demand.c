@@ -40,6 +40,7 @@ void tt_tcp_want_lanes(struct tt_tcp_link *link)
     uint32_t up = 0, wanted;
     uint64_t bytes = 0;
 
+    link->tcp->lanes_wanted |= link->untried;
     if (!link->on_demand || link->requested == link->nlanes)
         return;
     for (uint32_t i = 0; i < link->requested; i++) {

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/near.h"
+#include "base/prng.h"
 #include "base/status.h"
 #include "base/watched.h"
 
@@ -38,6 +39,8 @@
 #define ROUNDS_MAX 3                    /* maximum rounds of failed attempts */
 /* before a further lane is tried again that has failed; doubled with each failure, up to 64 s */
 #define LANE_PAUSE_NS TT_SECOND
+/* timeout for the WELCOME of a further lane: a middlebox may drop its connection without notice */
+#define LANE_WELCOME_NS (30 * TT_SECOND)
 #define LANE_DOUBLINGS 6
 
 enum greeting_state {
@@ -77,10 +80,11 @@ static bool is_outgoing(const struct tt_tcp_handshake *g)
     return g->state <= PAUSED;
 }
 
-/* Returns whether poll should look at our connection often. */
+/* Returns whether poll should look at our connection often. A further lane may wait long for
+ * WELCOME: epoll wakes a sleeper, and other polls find it now and then. */
 static bool is_opening(enum greeting_state state, uint32_t lane)
 {
-    return state < PAUSED || (state == PAUSED && lane == 0);
+    return state == CONNECTING || (state <= PAUSED && lane == 0);
 }
 
 static void greeting_set_state(struct tt_tcp_handshake *g, enum greeting_state state,
@@ -212,7 +216,7 @@ static bool greeting_welcome(struct tt_tcp_handshake *g)
 /* Makes the connection a lane. */
 static bool greeting_adopt(struct tt_tcp_handshake *g, struct tt_tcp_lane *lane)
 {
-    if (!tt_tcp_lane_open(lane, g->fd, g->stream))
+    if (lane->fd >= 0 || !tt_tcp_lane_open(lane, g->fd, g->stream))
         return false;
     if (lane->number > 0 && g->link->promised > 0)
         tt_tcp_set_pending_lanes(g->link, g->link->promised - 1);
@@ -279,7 +283,7 @@ static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
     for (struct tt_tcp_handshake *o = t->greetings; o; o = o->next) {
         if (o->link != link || o->state == OVER)
             continue;
-        if (o->lane == 0 || o->state != STANDBY || o->lane >= lanes ||
+        if (o->lane == 0 || o->state != STANDBY || link->initiator || o->lane >= lanes ||
             o->hello.nonce != link->nonce || !greeting_welcome(o))
             greeting_end(o);
     }
@@ -336,6 +340,16 @@ static struct tt_tcp_way way_of(const struct tt_tcp_handshake *g)
                         : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
 }
 
+/* Pauses for about this time, at random, so that lanes that failed together are not tried again
+ * together. */
+static void attempt_pause(struct tt_tcp_handshake *g, uint64_t pause_ns)
+{
+    uint32_t random;
+
+    tt_random_bytes(&random, sizeof random);
+    greeting_set_state(g, PAUSED, tt_now_ns() + pause_ns - pause_ns / 4 + random % (pause_ns / 2));
+}
+
 /* A further lane has not connected: it is tried again, soon at first. The link has others. */
 static void lane_failed(struct tt_tcp_handshake *g)
 {
@@ -344,15 +358,13 @@ static void lane_failed(struct tt_tcp_handshake *g)
 
     lane->failures += lane->failures < UINT8_MAX;
     if (lane->failures < TT_TCP_TRIES) {
-        greeting_set_state(g, PAUSED, tt_now_ns() + PAUSE_NS);
+        attempt_pause(g, PAUSE_NS);
         return;
     }
     if (lane->failures == TT_TCP_TRIES)
         tt_log(TT_LOG_INFO, "tcp: cannot connect lane %u to rank %u; it is tried again later",
                g->lane, g->link->peer);
-    greeting_set_state(g, PAUSED,
-                       tt_now_ns() +
-                           (LANE_PAUSE_NS << (more < LANE_DOUBLINGS ? more : LANE_DOUBLINGS)));
+    attempt_pause(g, LANE_PAUSE_NS << (more < LANE_DOUBLINGS ? more : LANE_DOUBLINGS));
 }
 
 void tt_tcp_lane_retry(struct tt_tcp_lane *lane)
@@ -361,6 +373,8 @@ void tt_tcp_lane_retry(struct tt_tcp_lane *lane)
 
     if (g)
         lane_failed(g);
+    else
+        lane->link->untried = true;
 }
 
 /* No descriptor is free. This is not a failure of the peer: the same address is tried again
@@ -468,7 +482,8 @@ static void attempt_failed(struct tt_tcp_handshake *g)
     log_authentication_failure(g);
     greeting_close(g);
     if (g->lane > 0) {
-        g->plain = true;    /* the link's first route is known to work */
+        /* the link's first route is known to work; the rail may work later */
+        g->plain = !g->plain && g->state == CONNECTING;
         lane_failed(g);
         return;
     }
@@ -485,6 +500,10 @@ static void attempt_failed(struct tt_tcp_handshake *g)
  * is preferred. */
 static void attempt_silent(struct tt_tcp_handshake *g)
 {
+    if (g->lane > 0) {
+        attempt_failed(g);
+        return;
+    }
     if (greeting_of(g->link, STANDBY, STANDBY)) {
         attempts_over(g);
         return;
@@ -494,14 +513,24 @@ static void attempt_silent(struct tt_tcp_handshake *g)
     attempt_failed(g);
 }
 
-/* Connected: sends HELLO and waits. Without another candidate there is no timeout but the
+/* Returns how long to wait for WELCOME; 0: without end. */
+static uint64_t welcome_timeout_ns(const struct tt_tcp_handshake *g)
+{
+    const struct tt_tcp_link *link = g->link;
+    const uint32_t doublings = link->silent_attempts / link->ncandidates;
+
+    if (g->lane > 0)
+        return LANE_WELCOME_NS;
+    if (link->ncandidates == 1 && !greeting_of(link, STANDBY, STANDBY))
+        return 0;
+    return WELCOME_NS << (doublings < 6 ? doublings : 6);
+}
+
+/* Connected: sends HELLO and waits. Without another candidate the first lane has no timeout but the
  * caller's. */
 static void attempt_connected(struct tt_tcp_handshake *g)
 {
-    struct tt_tcp_link *link = g->link;
-    const uint32_t doublings = link->silent_attempts / link->ncandidates;
-    const bool choice =
-        g->lane == 0 && (link->ncandidates > 1 || greeting_of(link, STANDBY, STANDBY));
+    const uint64_t timeout_ns = welcome_timeout_ns(g);
     int err = 0;
     socklen_t bytes = sizeof err;
 
@@ -511,9 +540,7 @@ static void attempt_connected(struct tt_tcp_handshake *g)
         return;
     }
     tt_tcp_tune(g->tcp, g->fd, false);
-    greeting_set_state(g, SAID_HELLO,
-                       choice ? tt_now_ns() + (WELCOME_NS << (doublings < 6 ? doublings : 6))
-                              : TT_NEVER);
+    greeting_set_state(g, SAID_HELLO, timeout_ns ? tt_now_ns() + timeout_ns : TT_NEVER);
     if (!greeting_send(g, TT_HELLO))
         attempt_failed(g);
 }
@@ -532,7 +559,10 @@ static void attempt_received(struct tt_tcp_handshake *g)
         return;
     if (status == GREETING_COMPLETE && g->lane == 0)
         tt_tcp_offer_confirm(link, g->fd);
+    /* After CONFIRM the peer has the lane, and its end would lose the link: all memory is reserved
+     * before. */
     if (status == GREETING_INVALID || g->hello.nonce != link->nonce ||
+        (g->lane > 0 && !tt_tcp_lane_reserve(&link->lanes[g->lane])) ||
         !greeting_send(g, TT_CONFIRM)) {
         attempt_failed(g);
         return;
@@ -545,19 +575,39 @@ static void attempt_received(struct tt_tcp_handshake *g)
         attempt_failed(g);
 }
 
-static void attempt_open(struct tt_tcp_link *link, uint32_t lane)
+/* Returns false if out of memory. */
+static bool attempt_open(struct tt_tcp_link *link, uint32_t lane)
 {
     struct tt_tcp_handshake *g = greeting_create(link->tcp, link, lane);
 
     if (g)
         attempt_start(g);
+    return g != NULL;
 }
 
 /* The initiator opens the requested lanes from this one on. */
 static void lanes_open(struct tt_tcp_link *link, uint32_t first)
 {
     for (uint32_t lane = first; lane < link->requested; lane++)
-        attempt_open(link, lane);
+        if (!attempt_open(link, lane))
+            link->untried = true;
+}
+
+static bool is_tried(const struct tt_tcp_link *link, uint32_t lane)
+{
+    for (const struct tt_tcp_handshake *g = link->tcp->greetings; g; g = g->next)
+        if (g->link == link && g->lane == lane && is_outgoing(g))
+            return true;
+    return link->lanes[lane].fd >= 0;
+}
+
+/* Opens requested lanes for which there was no memory. */
+static void lanes_open_untried(struct tt_tcp_link *link)
+{
+    link->untried = false;
+    for (uint32_t lane = 1; lane < link->requested; lane++)
+        if (!is_tried(link, lane) && !attempt_open(link, lane))
+            link->untried = true;
 }
 
 static void link_request_lanes(struct tt_tcp_link *link)
@@ -580,9 +630,12 @@ void tt_tcp_request_lanes(struct tt_tcp *t)
     uint32_t at = 0;
 
     t->lanes_wanted = false;
-    while ((link = tt_sparse_next(&t->links, &at)))
+    while ((link = tt_sparse_next(&t->links, &at))) {
+        if (link->state == TT_TCP_UP && link->untried)
+            lanes_open_untried(link);
         if (link->state == TT_TCP_UP && link->wanted > link->requested)
             link_request_lanes(link);
+    }
 }
 
 static bool is_loopback_endpoint(const struct tt_tcp_endpoint *e)
@@ -726,7 +779,8 @@ static bool link_hello(struct tt_tcp_handshake *g)
     return greeting_welcome(g);
 }
 
-/* Processes a HELLO for a further lane, which may precede the first lane's CONFIRM. */
+/* Processes a HELLO for a further lane, which may precede the first lane's CONFIRM. Only the
+ * link's initiator opens lanes. */
 static bool lane_hello(struct tt_tcp_handshake *g)
 {
     const struct tt_tcp_link *link = g->link;
@@ -736,8 +790,9 @@ static bool lane_hello(struct tt_tcp_handshake *g)
         greeting_set_state(g, STANDBY, tt_now_ns() + STRANGER_NS);
         return true;
     }
-    return link->state == TT_TCP_UP && tt_tcp_may_have_lane() && g->lane < link->nlanes &&
-           link->lanes[g->lane].fd < 0 && g->hello.nonce == link->nonce && greeting_welcome(g);
+    return link->state == TT_TCP_UP && !link->initiator && tt_tcp_may_have_lane() &&
+           g->lane < link->nlanes && link->lanes[g->lane].fd < 0 && g->hello.nonce == link->nonce &&
+           greeting_welcome(g);
 }
 
 static void stranger_received(struct tt_tcp_handshake *g)
@@ -789,7 +844,7 @@ static void welcomed_received(struct tt_tcp_handshake *g)
         attempt_again(link);
     } else if (g->lane == 0) {
         link_establish(link, g);
-    } else if (link->lanes[g->lane].fd >= 0 || !greeting_adopt(g, &link->lanes[g->lane])) {
+    } else if (!greeting_adopt(g, &link->lanes[g->lane])) {
         greeting_end(g);
     } else {
         tt_tcp_lane_welcome(&link->lanes[g->lane]);

@@ -214,22 +214,29 @@ static void lane_reset(struct tt_tcp_lane *lane)
     lane->pace = (struct tt_lane_pace){ 0 };
 }
 
-bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream)
+bool tt_tcp_lane_reserve(struct tt_tcp_lane *lane)
 {
     struct tt_tcp *t = lane->link->tcp;
-    struct tt_tcp_link *link = lane->link;
     struct tt_tcp_lane **grown;
 
     if (!lane_furnish(lane))
         return false;
-    if (t->nactive == t->active_depth) {
-        grown = realloc(t->active, (2 * t->active_depth + 8) * sizeof *grown);
-        if (!grown)
-            return false;
-        t->active = grown;
-        t->active_depth = 2 * t->active_depth + 8;
-    }
-    if (!tt_tcp_watch(t, fd, EPOLLIN, lane))
+    if (t->nactive < t->active_depth)
+        return true;
+    grown = realloc(t->active, (2 * t->active_depth + 8) * sizeof *grown);
+    if (!grown)
+        return false;
+    t->active = grown;
+    t->active_depth = 2 * t->active_depth + 8;
+    return true;
+}
+
+bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream)
+{
+    struct tt_tcp *t = lane->link->tcp;
+    struct tt_tcp_link *link = lane->link;
+
+    if (!tt_tcp_lane_reserve(lane) || !tt_tcp_watch(t, fd, EPOLLIN, lane))
         return false;
     lane_reset(lane);
     lane->watching = EPOLLIN;
