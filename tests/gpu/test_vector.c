@@ -154,10 +154,23 @@ static void rooted_calls_work_in_place(void **state)
 
         assert_ok(
             tutti_gpu_gatherv(own, buf[r], counts, displs, TUTTI_U16, ROOT, w.gpu[r], w.stream[r]));
-        assert_ok(tutti_gpu_scatterv(buf[r], own, counts, displs, TUTTI_U16, ROOT, w.gpu[r],
-                                     w.stream[r]));
     }
+    for (int r = 0; r < N; r++) {
+        assert_ok(tutti_gpu_flush(w.gpu[r]));
+        if (r != ROOT)
+            fill_block(&w, r, buf[r], displs[r], N, N, counts[r]);
+    }
+    for (int r = 0; r < N; r++)
+        assert_ok(tutti_gpu_scatterv(buf[r], buf[r] + displs[r], counts, displs, TUTTI_U16, ROOT,
+                                     w.gpu[r], w.stream[r]));
     assert_gathered(&w, ROOT, buf[ROOT], true);
+    for (int r = 0; r < N; r++) {
+        uint16_t *host = malloc(counts[r] * sizeof *host + 1);
+
+        world_read(&w, r, host, buf[r] + displs[r], counts[r] * sizeof *host);
+        assert_block(host, 0, r, 0, counts[r]);
+        free(host);
+    }
     for (int r = 0; r < N; r++)
         world_free(&w, r, buf[r]);
     world_close(&w);
@@ -297,6 +310,91 @@ static void wrong_arguments_are_named(void **state)
     world_close(&w);
 }
 
+/* As wrong_arguments_are_named. Two ranks of one thread: rank 0 makes the calls. */
+static void overlapping_buffers_are_refused(void **state)
+{
+    static const size_t two[] = { 2, 2 }, one_and_two[] = { 1, 2 }, back[] = { 4, 0 },
+                        close[] = { 3, 2 };
+    struct world w;
+    tutti_gpu *gpu;
+    char *mem;
+
+    (void)state;
+    world_open(&w, 2, NULL);
+    gpu = w.gpu[0];
+    mem = world_alloc(&w, 0, 64, 0);
+    assert_refused(tutti_gpu_allgatherv(mem + 1, mem, two, NULL, TUTTI_U8, gpu, NULL),
+                   "tutti_gpu_allgatherv: src and dst overlap, but the call is not in place");
+    assert_refused(tutti_gpu_allgatherv(mem + 3, mem, two, back, TUTTI_U8, gpu, NULL),
+                   "src and dst overlap");
+    assert_refused(tutti_gpu_allgatherv(mem + 32, mem, two, close, TUTTI_U8, gpu, NULL),
+                   "tutti_gpu_allgatherv: blocks of dst overlap: those of ranks 1 and 0, at "
+                   "elements 2 and 3");
+    assert_refused(tutti_gpu_gatherv(mem + 2, mem, two, NULL, TUTTI_U8, 0, gpu, NULL),
+                   "tutti_gpu_gatherv: src and dst overlap");
+    assert_refused(tutti_gpu_gatherv(mem + 32, mem, two, close, TUTTI_U8, 0, gpu, NULL),
+                   "tutti_gpu_gatherv: blocks of dst overlap");
+    assert_refused(tutti_gpu_scatterv(mem, mem + 2, two, NULL, TUTTI_U8, 0, gpu, NULL),
+                   "tutti_gpu_scatterv: src and dst overlap");
+    assert_refused(tutti_gpu_reduce_scatterv(mem, mem + 1, two, TUTTI_U8, TUTTI_SUM, gpu, NULL),
+                   "tutti_gpu_reduce_scatterv: src and dst overlap");
+    assert_refused(
+        tutti_gpu_alltoallv(mem, two, NULL, mem + 3, one_and_two, NULL, TUTTI_U8, gpu, NULL),
+        "tutti_gpu_alltoallv: src and dst overlap");
+    assert_refused(tutti_gpu_alltoallv(mem, two, NULL, mem + 32, two, close, TUTTI_U8, gpu, NULL),
+                   "tutti_gpu_alltoallv: blocks of dst overlap");
+    world_free(&w, 0, mem);
+    world_close(&w);
+}
+
+/* A missing buffer is named, also if the displacement is not 0. */
+static void missing_buffers_are_named(void **state)
+{
+    static const size_t two[] = { 2, 2 }, far[] = { 8, 12 };
+    struct world w;
+    tutti_gpu *gpu;
+    char *mem;
+
+    (void)state;
+    world_open(&w, 2, NULL);
+    gpu = w.gpu[0];
+    mem = world_alloc(&w, 0, 64, 0);
+    assert_refused(tutti_gpu_allgatherv(mem, NULL, two, far, TUTTI_U8, gpu, NULL),
+                   "tutti_gpu_allgatherv: dst is NULL, but counts[0] is 2");
+    assert_refused(tutti_gpu_allgatherv(NULL, mem, two, far, TUTTI_U8, gpu, NULL),
+                   "tutti_gpu_allgatherv: src is NULL, but counts[0] is 2");
+    assert_refused(tutti_gpu_gatherv(NULL, NULL, two, far, TUTTI_U8, 1, gpu, NULL),
+                   "tutti_gpu_gatherv: src is NULL");
+    assert_refused(tutti_gpu_scatterv(NULL, mem, two, far, TUTTI_U8, 0, gpu, NULL),
+                   "tutti_gpu_scatterv: src is NULL");
+    assert_refused(tutti_gpu_reduce_scatterv(mem, NULL, two, TUTTI_U8, TUTTI_SUM, gpu, NULL),
+                   "tutti_gpu_reduce_scatterv: dst is NULL");
+    assert_refused(tutti_gpu_alltoallv(NULL, two, NULL, mem, two, NULL, TUTTI_U8, gpu, NULL),
+                   "tutti_gpu_alltoallv: src is NULL, but send_counts[0] is 2");
+    world_free(&w, 0, mem);
+    world_close(&w);
+}
+
+/* A failed tutti_gpu is reported to a rank without blocks, too. */
+static void ranks_without_blocks_get_the_failure(void **state)
+{
+    static const size_t none[1] = { 0 };
+    struct world w;
+    char *mem;
+
+    (void)state;
+    world_open(&w, 1, NULL);
+    mem = world_alloc(&w, 0, 64, 0);
+    assert_ok(tutti_gpu_allgatherv(NULL, NULL, none, NULL, TUTTI_U8, w.gpu[0], w.stream[0]));
+    assert_ok(tutti_gpu_abort(w.gpu[0]));
+    (void)tutti_gpu_allreduce(mem, mem, 1, TUTTI_U8, TUTTI_SUM, w.gpu[0], w.stream[0]);
+    assert_status(tutti_gpu_flush(w.gpu[0]), TUTTI_ERR_ABORTED);
+    assert_status(tutti_gpu_allgatherv(NULL, NULL, none, NULL, TUTTI_U8, w.gpu[0], w.stream[0]),
+                  TUTTI_ERR_ABORTED);
+    world_free(&w, 0, mem);
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +404,9 @@ int main(void)
         cmocka_unit_test(reduce_scatterv_sums_each_block),
         cmocka_unit_test(alltoallv_exchanges_blocks),
         cmocka_unit_test(wrong_arguments_are_named),
+        cmocka_unit_test(overlapping_buffers_are_refused),
+        cmocka_unit_test(missing_buffers_are_named),
+        cmocka_unit_test(ranks_without_blocks_get_the_failure),
     };
 
     world_devices();
