@@ -576,6 +576,10 @@ static void foreign_lane_role(struct node *n)
     CHECK(n, tt_tcp_of(n->w)->nactive == 3 && n->losses[1] == 0);
     n->board->flag[0] = 1;
     UNTIL(n, n->losses[1] == 1);
+    node_poll(n);
+    CHECK(n, !link->window && !link->remotes);  /* a lost link needs little memory */
+    for (uint32_t i = 0; i < link->nlanes; i++)
+        CHECK(n, !link->lanes[i].buffer && !link->lanes[i].queues[TT_TCP_BULK].ring);
 }
 
 static void only_initiator_opens_lanes(void **state)

@@ -313,6 +313,8 @@ static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
     const bool few = t->nactive <= (watched ? 1u : TT_TCP_FEW_LANES);
 
     t->npolls++;
+    if (t->lost)
+        tt_tcp_links_strip(t);
     if (!t->settled)
         tt_tcp_settle(t);
     if (few) {

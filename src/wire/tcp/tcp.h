@@ -282,6 +282,7 @@ struct tt_tcp {
     uint64_t far_ns;                    /* round trip from which a link gets more lanes than
                                            conf.lanes on demand, if lanes_free; 0: any, also on
                                            this machine */
+    bool lost;                          /* a link was lost since the last poll */
     bool lanes_wanted;                  /* a link may have wanted > requested */
     struct tt_ifaddr ifaddrs[64];
     size_t nifaddrs;
@@ -386,9 +387,11 @@ void tt_tcp_link_up(struct tt_tcp_link *link);
 /* A lane has ended after the peer's BYE. The link ends, with status OK, with its last lane. */
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
 /* Ends the link permanently: closes its lanes, drops its descriptors, and reports the loss by poll.
- * Its memory remains until the wire closes, so callers may still access it. No effect on a lost
- * link. */
+ * Its memory remains until the next poll, so callers may still access it; its structs and region
+ * until the wire closes. No effect on a lost link. */
 void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char *why);
+/* Frees the queues, buffers and windows of lost links. No caller may be using a link. */
+void tt_tcp_links_strip(struct tt_tcp *t);
 /* Sends BYE on all lanes, waits up to a second until the peers' kernels have all data, and
  * closes. */
 void tt_tcp_links_close(struct tt_tcp *t);

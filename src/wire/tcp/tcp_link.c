@@ -1,5 +1,5 @@
 /* Links: lanes with their queues, the window and the link region. Created when the first lane is
- * agreed, and kept after a loss (though empty) until the wire closes. */
+ * agreed, and kept after a loss until the wire closes, though without queues and buffers. */
 #include "wire/tcp/tcp.h"
 
 #include <errno.h>
@@ -160,20 +160,46 @@ static void lane_clear(struct tt_tcp_lane *lane)
     lane->begun = false;
 }
 
-static void tcp_link_free(struct tt_tcp_link *link)
+/* Frees what only a link with connections needs. */
+static void tcp_link_strip(struct tt_tcp_link *link)
 {
     for (uint32_t i = 0; i < link->nlanes; i++) {
-        lane_clear(&link->lanes[i]);
-        for (int c = 0; c < TT_TCP_CLASSES; c++)
-            free(link->lanes[i].queues[c].ring);
-        free(link->lanes[i].buffer);
+        struct tt_tcp_lane *lane = &link->lanes[i];
+
+        lane_clear(lane);
+        for (int c = 0; c < TT_TCP_CLASSES; c++) {
+            free(lane->queues[c].ring);
+            lane->queues[c] = (struct tt_tcp_queue){ 0 };
+        }
+        free(lane->buffer);
+        lane->buffer = NULL;
     }
-    free(link->lanes);
     free(link->window);
     free(link->held_gets);
-    free(link->mine);
     free(link->inline_ring);
     free(link->remotes);
+    link->window = NULL;
+    link->held_gets = NULL;
+    link->inline_ring = NULL;
+    link->remotes = NULL;
+}
+
+void tt_tcp_links_strip(struct tt_tcp *t)
+{
+    struct tt_tcp_link *link;
+    uint32_t at = 0;
+
+    t->lost = false;
+    while ((link = tt_sparse_next(&t->links, &at)))
+        if (link->state == TT_TCP_LOST)
+            tcp_link_strip(link);
+}
+
+static void tcp_link_free(struct tt_tcp_link *link)
+{
+    tcp_link_strip(link);
+    free(link->lanes);
+    free(link->mine);
     free(link);
 }
 
@@ -294,6 +320,7 @@ void tt_tcp_link_lose(struct tt_tcp_link *link, tutti_status status, const char 
     t->reserved -= link->reserved_dones;
     link->reserved_dones = 0;
     link->state = TT_TCP_LOST;
+    t->lost = true;
     tt_rput_news_lost(&t->news, &link->news, status);
 }
 
@@ -485,8 +512,9 @@ static uint64_t tcp_link_bytes(const struct tt_tcp_link *link)
         for (int c = 0; c < TT_TCP_CLASSES; c++)
             bytes += link->lanes[i].queues[c].depth * sizeof *link->lanes[i].queues[c].ring;
     if (link->mine)
-        bytes += link->tcp->conf.link_bytes + TT_TCP_INLINE_BYTES +
-                 TT_TCP_REMOTES * sizeof *link->remotes;
+        bytes += link->tcp->conf.link_bytes;
+    if (link->remotes)
+        bytes += TT_TCP_INLINE_BYTES + TT_TCP_REMOTES * sizeof *link->remotes;
     if (!link->window)
         return bytes;
     return bytes + TT_TCP_WINDOW * sizeof *link->window + TT_TCP_REQUESTS * sizeof *link->held_gets;
