@@ -104,6 +104,16 @@ static void resolve_notes(struct tt_reading *g)
     }
 }
 
+/* Connections to members that have left end, too. */
+static void find_expected(struct tt_reading *g)
+{
+    for (size_t i = g->reports_first; i < g->d->nreports; i++) {
+        struct tt_dumps_report *p = &g->d->reports[i];
+
+        p->is_expected = g->d->ranks[p->about].away_by == g->number + 1;
+    }
+}
+
 static tutti_status finish(struct tt_reading *g)
 {
     struct tt_dumps *d = g->d;
@@ -111,6 +121,7 @@ static tutti_status finish(struct tt_reading *g)
     if (g->rank) {
         g->rank->nops = (uint32_t)(d->nops - g->rank->ops_first);
         resolve_notes(g);
+        find_expected(g);
         g->rank->is_complete = g->has_ended && !g->is_broken;
         d->ncomplete += g->rank->is_complete;
         if (!g->rank->is_complete && !g->is_broken)

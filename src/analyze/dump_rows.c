@@ -143,6 +143,7 @@ struct departure {
     int64_t at, replaced;
     uint8_t why;                /* enum tt_departed */
     bool has_left;              /* in order */
+    bool is_away;               /* the next view is without it */
     bool is_of_job;             /* of the run that the dumps are from */
 };
 
@@ -152,7 +153,8 @@ static void departure_why(struct tt_line *l, struct departure *x)
 
     if (tt_line_null(l) || !tt_line_string(l, &t))
         return;
-    x->has_left = tt_line_is(&t, "left") || tt_line_is(&t, "view");
+    x->has_left = tt_line_is(&t, "left");
+    x->is_away = tt_line_is(&t, "view");
     for (uint8_t i = TT_DEPARTED_DIED; i < TT_DEPARTED_OTHER; i++)
         if (tt_line_is(&t, tt_dumps_departed_word(i)))
             x->why = i;
@@ -179,12 +181,31 @@ static bool is_before_failure(const struct tt_reading *g, const struct departure
            (x->replaced == TT_DUMPS_NEVER || x->replaced >= g->rank->failed);
 }
 
+/* A member of an incomplete replica group may return with the same id: the last view counts. */
+static void keep_absence(const struct tt_reading *g, const struct departure *x,
+                         struct tt_dumps_rank *about)
+{
+    about->away_by = g->number + 1;
+    if (x->epoch < about->away_epoch)
+        return;
+    if (x->epoch > about->away_epoch)
+        about->has_left = about->is_away = false;
+    about->away_epoch = x->epoch;
+    about->has_left |= x->has_left;
+    about->is_away |= x->is_away;
+}
+
 static void keep_departure(struct tt_reading *g, const struct departure *x)
 {
     struct tt_dumps_rank *about = tt_reading_rank(g, x->about);
 
-    about->has_left |= x->has_left;
-    if (x->has_left || !is_before_failure(g, x))
+    if (x->has_left || x->is_away) {
+        keep_absence(g, x, about);
+        return;
+    }
+    if (x->epoch > about->lost_epoch)
+        about->lost_epoch = x->epoch;
+    if (!is_before_failure(g, x))
         return;
     about->departed = about->departed == TT_DEPARTED_NOT || about->departed == x->why
                           ? x->why

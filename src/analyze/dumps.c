@@ -44,6 +44,8 @@ static void index_reports(struct tt_dumps *d)
         const struct tt_dumps_report *p = &d->reports[i];
         struct tt_dumps_rank *r = &d->ranks[p->about];
 
+        if (p->is_expected)
+            continue;
         r->nlost += p->state == TT_PEER_LOST;
         r->nsilent += p->state == TT_PEER_SILENT;
         if (d->ranks[p->by].has_clock && p->last_heard != TT_DUMPS_NEVER &&
@@ -67,13 +69,18 @@ static void mark_members(struct tt_dumps *d)
     }
 }
 
-/* Members that were lost are missing; those that have left are not. */
+/* Members that were lost are missing; those that have left are not. A dump that shows that a member
+ * was away does not count if it has returned. */
 static void mark_departed(struct tt_dumps *d)
 {
     for (uint32_t r = 0; r < d->nranks; r++) {
         struct tt_dumps_rank *x = &d->ranks[r];
 
-        if (!x->has_dump && (x->ndeparted > 0 || x->has_left))
+        if (x->away_epoch < x->lost_epoch)
+            x->has_left = x->is_away = false;
+        if (x->nlost + x->nsilent + x->ndeparted > 0)
+            x->is_away = false;
+        if (!x->has_dump && (x->ndeparted > 0 || x->has_left || x->is_away))
             x->is_member = x->ndeparted > 0;
     }
 }
@@ -107,6 +114,7 @@ tutti_status tt_dumps_index(struct tt_dumps *d)
 {
     size_t first = 0;
 
+    index_reports(d);
     index_ranks(d);
     free(d->by_comm);
     d->by_comm = calloc(d->nlocals + 1, sizeof *d->by_comm);
@@ -128,7 +136,6 @@ tutti_status tt_dumps_index(struct tt_dumps *d)
 
             d->by_comm[c->locals_first + c->nlocals++] = (uint32_t)i;
         }
-    index_reports(d);
     return TUTTI_OK;
 }
 

@@ -81,6 +81,7 @@ struct tt_dumps_report {
     uint32_t by, about;
     uint32_t wire;
     uint8_t state;                      /* enum tt_peer_state */
+    bool is_expected;                   /* the same dump shows that the peer is not in the run */
     int64_t last_heard, last_progress;
 };
 
@@ -125,10 +126,15 @@ struct tt_dumps_rank {
                                            cause */
     size_t ops_first, locals_first;
     uint32_t nops, nlocals;
-    uint32_t nalive, nsilent, nlost;    /* reports of other ranks about this rank */
+    uint32_t nalive, nsilent, nlost;    /* reports of other ranks about this rank;
+                                           not the expected ones */
     int64_t heard;                      /* latest time at which another rank received from it */
     int64_t gone;                       /* earliest last_heard in reports of silence or loss */
     bool has_left;                      /* an elastic run, in order */
+    bool is_away;                       /* a view of the elastic run was without it; not known why */
+    uint32_t away_by;                   /* last dump that shows either, + 1 */
+    uint64_t away_epoch;                /* of the last view with it, as these dumps show */
+    uint64_t lost_epoch;                /* likewise, as dumps show that report another departure */
     uint8_t departed;                   /* enum tt_departed: its departure, if that came before the
                                            failure of another rank, and no later view replaced it */
     uint32_t ndeparted;                 /* dumps that report it */

@@ -115,7 +115,7 @@ enum tt_condition tt_ends_condition(const struct tt_ends *e, uint32_t rank)
 {
     const struct tt_dumps_rank *r = &e->w->d->ranks[rank];
 
-    if (!r->is_complete && (r->ndeparted > 0 || r->has_left))
+    if (!r->is_complete && (r->ndeparted > 0 || r->has_left || r->is_away))
         return departed_condition(r);
     if (!r->is_complete && r->nlost > 0)
         return was_lost_before(e->w, r) ? TT_CONDITION_DIED : TT_CONDITION_NO_DUMP;
@@ -150,6 +150,9 @@ static void describe_departure(const struct tt_dumps_rank *r, struct tt_diagnosi
                          r->ndeparted == 1 ? "" : "s", r->ndeparted == 1 ? "s" : "");
     else if (r->has_left)
         tt_ends_evidence(x, "it left the run in order");
+    else if (r->is_away)
+        tt_ends_evidence(x, "a later view is without it: it left, or its replica group was "
+                            "incomplete");
 }
 
 static void describe_gone(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x,

@@ -45,7 +45,7 @@ void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t
     const uint64_t hash = tt_comm_trace_job(run->m.secret);
 
     add_departed(run, hash, ids, n);
-    tt_departures_replace(hash);
+    tt_departures_replace(hash, run->m.epoch, ids, n);
     tt_comms_set_members(run->trace, rank, n, ids);
 }
 

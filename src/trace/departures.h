@@ -27,10 +27,12 @@ struct tt_departure {
     enum tt_departure_why why;
 };
 
-/* Adds a departure; one of the same member that is kept already stays as it is. Any thread. */
+/* Adds a departure. One of the same member that is kept already stays as it is, unless its epoch is
+ * older. Any thread. */
 void tt_departure_add(uint64_t run, uint64_t member, uint64_t epoch, enum tt_departure_why why);
-/* The next view of the run is in use: it is without the members added so far. Any thread. */
-void tt_departures_replace(uint64_t run);
+/* The view of an epoch of the run is in use: it is without the members added so far, except for those
+ * that have returned and are among ids[n]. Any thread. */
+void tt_departures_replace(uint64_t run, uint64_t epoch, const uint64_t *ids, uint32_t n);
 /* Copies the kept ones, oldest first. Returns their number. */
 uint32_t tt_departures_read(struct tt_departure out[TT_DEPARTURES_MAX]);
 /* Returns e.g. "died". */

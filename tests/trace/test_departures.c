@@ -24,13 +24,40 @@ static void the_first_cause_is_kept(void **state)
     assert_int_equal(list[1].why, TT_DEPARTURE_LEFT);
     assert_true(list[0].at_ns >= before_ns && list[1].at_ns >= list[0].at_ns);
     assert_true(list[0].replaced_ns == 0 && list[1].replaced_ns == 0);
-    tt_departures_replace(7);
+    tt_departures_replace(7, 6, NULL, 0);
     assert_int_equal(tt_departures_read(list), 2);
     replaced_ns = list[0].replaced_ns;
     assert_true(replaced_ns >= list[0].at_ns && list[1].replaced_ns == 0);
-    tt_departures_replace(7);           /* a later view */
+    tt_departures_replace(7, 7, NULL, 0);       /* a later view */
     assert_int_equal(tt_departures_read(list), 2);
     assert_true(list[0].replaced_ns == replaced_ns);
+}
+
+/* A member of an incomplete replica group leaves the view, returns with the same id, and dies. */
+static void a_member_that_returned_can_die(void **state)
+{
+    static const uint64_t ids[] = { 20, 21 };
+    uint32_t n;
+
+    (void)state;
+    tt_departure_add(9, 20, 5, TT_DEPARTURE_VIEW);
+    tt_departures_replace(9, 6, ids + 1, 1);
+    n = tt_departures_read(list);
+    assert_true(list[n - 1].run == 9 && list[n - 1].replaced_ns > 0);
+    tt_departures_replace(9, 8, ids, 2);
+    assert_int_equal(tt_departures_read(list), n - 1);
+    tt_departure_add(9, 20, 8, TT_DEPARTURE_DIED);
+    tt_departure_add(9, 21, 9, TT_DEPARTURE_SILENT);
+    tt_departures_replace(9, 9, ids, 2);        /* 21 is lost from this view */
+    assert_int_equal(tt_departures_read(list), n);
+    assert_int_equal(list[n - 1].why, TT_DEPARTURE_SILENT);
+    /* without a view in between that this process has used */
+    tt_departure_add(9, 22, 5, TT_DEPARTURE_VIEW);
+    tt_departure_add(9, 22, 8, TT_DEPARTURE_DIED);
+    tt_departure_add(9, 22, 8, TT_DEPARTURE_VIEW);
+    assert_int_equal(tt_departures_read(list), n + 1);
+    assert_true(list[n].member == 22 && list[n].epoch == 8 && list[n].replaced_ns == 0);
+    assert_int_equal(list[n].why, TT_DEPARTURE_DIED);
 }
 
 static void the_oldest_are_dropped(void **state)
@@ -59,6 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_cause_is_kept),
+        cmocka_unit_test(a_member_that_returned_can_die),
         cmocka_unit_test(the_oldest_are_dropped),
         cmocka_unit_test(each_cause_has_a_name),
     };

@@ -85,7 +85,7 @@ static void a_dump_contains_what_was_recorded(void **state)
 
     (void)state;
     tt_departure_add(0x1f, 17, 4, TT_DEPARTURE_LEFT);
-    tt_departures_replace(0x1f);
+    tt_departures_replace(0x1f, 9, NULL, 0);
     tt_departure_add(0x1f, 18, 5, TT_DEPARTURE_DIED);
     assert_int_equal(tutti_trace_annotate("step \\ 1"), TUTTI_OK);
     tt_oplog_end(record_one(0, comm), TUTTI_OK);

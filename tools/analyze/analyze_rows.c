@@ -89,14 +89,15 @@ static const char *departed_state(const struct tt_dumps_rank *r)
     return r->departed == TT_DEPARTED_DIED     ? "lost"
            : r->departed == TT_DEPARTED_SILENT ? "silent"
            : r->ndeparted > 0                  ? "removed"
-                                               : "left";
+           : r->has_left                       ? "left"
+                                               : "away";
 }
 
 const char *analyze_state(const struct analysis *a, uint32_t rank)
 {
     const struct tt_dumps_rank *r = &a->dumps.ranks[rank];
 
-    if (!r->is_complete && (r->ndeparted > 0 || r->has_left))
+    if (!r->is_complete && (r->ndeparted > 0 || r->has_left || r->is_away))
         return departed_state(r);
     if (r->nlost > 0 && !r->is_complete)
         return "lost";
