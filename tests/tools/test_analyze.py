@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/ usr / bin / env python3
 """tutti analyze: the cause of a hang from small trace dumps, as text, JSON and a picture."""
 
 import json
@@ -345,6 +345,17 @@ class Analyze(unittest.TestCase):
         self.assertEqual(self.run_tool("--html", page, self.folder).returncode, 3)
         return page
 
+    def test_titles_are_whole_sentences(self):
+        for rank in range(4):
+            self.write(rank, text(head(rank), comm(), op(0, 0)))
+        page, picture = self.folder / "works.html", self.folder / "works.svg"
+        self.run_tool("--min-wait", 10.0, "--html", page, "--svg", picture, self.folder)
+        self.assertIn("<h1>No rank has waited for 10.0 s or longer, and no rank is lost</h1>",
+                      page.read_text())
+        self.three_wait()
+        self.run_tool("--svg", picture, self.folder)
+        self.assertIn(">Rank 3 did not call allreduce", picture.read_text())
+
     def test_page_has_words_tables_and_the_timeline(self):
         page = self.write_page().read_text()
         # but for the parts without end tags, it is XML
@@ -362,7 +373,7 @@ class Analyze(unittest.TestCase):
                                    "<script>alert(1)</script>"])
         self.assertEqual([row.get("class") for row in root.iter("tr")].count("culprit"), 1)
         self.assertEqual(len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "hangs"]), 3)
-        # it loads nothing
+#it loads nothing
         self.assertEqual([e.tag for e in root.iter() if e.get("src") or e.get("href")
                           or e.tag == "script"], [])
         done = self.run_tool("--html", self.folder / "none" / "x.html", self.folder)

@@ -19,6 +19,8 @@ struct analysis {
 bool analyze_choose_rows(struct analysis *a, uint32_t most);
 /* Writes the first diagnosis, or why there is none, in words to out[cap]. Returns out. */
 const char *analyze_words(const struct analysis *a, char *out, size_t cap);
+/* Returns the bytes of the first sentence, without its full stop. */
+size_t analyze_first_sentence(const char *words);
 /* The cells of a rank in the table of ranks. */
 struct analyze_row {
     char what[96];          /* its operation */

@@ -41,20 +41,12 @@ static void put_tag(FILE *to, const char *tag, const char *text)
     fprintf(to, "</%s>\n", tag);
 }
 
-/* Returns the bytes of the first sentence, without its full stop. */
-static size_t first_sentence(const char *words)
-{
-    const char *end = strstr(words, ". ");
-
-    return end ? (size_t)(end - words) : strcspn(words, ".");
-}
-
 static void put_words(FILE *to, const struct analysis *a)
 {
     char words[4096], sentence[512];
 
     analyze_words(a, words, sizeof words);
-    snprintf(sentence, sizeof sentence, "%.*s", (int)first_sentence(words), words);
+    snprintf(sentence, sizeof sentence, "%.*s", (int)analyze_first_sentence(words), words);
     tt_diagnosis_trim(sentence);
     put_tag(to, "title", sentence);
     fputs("</head>\n<body>\n", to);
@@ -140,9 +132,34 @@ static void put_operation(FILE *to, const struct analysis *a, uint32_t i)
             o->differs ? " (different arguments)" : "");
 }
 
+static bool is_diagnosed(const struct tt_waits *w, const struct tt_waits_instance *o,
+                         const struct tt_diagnosis *x)
+{
+    for (uint32_t k = 0; k < o->n && x->op != TT_DUMPS_NONE; k++)
+        if (w->records[w->by_instance[o->first + k]].op == x->op)
+            return true;
+    for (uint32_t k = 0; k < o->nmissing && x->op == TT_DUMPS_NONE && x->nculprits > 0; k++)
+        if (w->missing[o->missing_first + k] == x->culprits[0])
+            return true;
+    return false;
+}
+
+/* Returns the operation of the first diagnosis, or the first one without its culprit; ninstances:
+ * none. */
+static uint32_t diagnosed_instance(const struct analysis *a)
+{
+    const struct tt_waits *w = &a->waits;
+    uint32_t i = a->found.n > 0 ? 0 : w->ninstances;
+
+    while (i < w->ninstances && !is_diagnosed(w, &w->instances[i], &a->found.list[0]))
+        i++;
+    return i;
+}
+
 static void put_operations(FILE *to, const struct analysis *a)
 {
-    const uint32_t n = a->waits.ninstances;
+    const uint32_t n = a->waits.ninstances, first = diagnosed_instance(a);
+    uint32_t shown = first < n;
 
     if (n == 0)
         return;
@@ -150,8 +167,13 @@ static void put_operations(FILE *to, const struct analysis *a)
           "<th>operation</th><th>members</th><th>in it</th><th>not called by</th></tr></thead>\n"
           "<tbody>\n",
           to);
-    for (uint32_t i = 0; i < n && i < OPERATIONS_MAX; i++)
-        put_operation(to, a, i);
+    if (first < n)
+        put_operation(to, a, first);
+    for (uint32_t i = 0; i < n && shown < OPERATIONS_MAX; i++)
+        if (i != first) {
+            put_operation(to, a, i);
+            shown++;
+        }
     fputs("</tbody>\n</table>\n", to);
     if (n > OPERATIONS_MAX)
         fprintf(to, "<p>%u other incomplete operations are not shown.</p>\n", n - OPERATIONS_MAX);

@@ -50,6 +50,15 @@ const char *analyze_words(const struct analysis *a, char *out, size_t cap)
     return out;
 }
 
+/* Numbers and host names contain stops, too. */
+size_t analyze_first_sentence(const char *words)
+{
+    const char *end = strstr(words, ". ");
+    const size_t n = end ? (size_t)(end - words) : strlen(words);
+
+    return n > 0 && words[n - 1] == '.' ? n - 1 : n;
+}
+
 static void print_words(const struct analysis *a)
 {
     char words[4096];

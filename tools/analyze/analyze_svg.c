@@ -163,7 +163,7 @@ static void put_picture(struct picture *p)
     fputs("<title>", p->to);
     tt_xml_put(p->to, words);
     fputs("</title>\n", p->to);
-    words[strcspn(words, ".")] = '\0';
+    words[analyze_first_sentence(words)] = '\0';
     put_text(p, 8, 24, "font-size=\"15\" font-weight=\"bold\"", words);
     if (p->begin <= p->end)
         put_axis(p);
