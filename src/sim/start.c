@@ -29,13 +29,28 @@ uint16_t tt_start_card_bytes(uint32_t rank)
     return (uint16_t)(rank % (TT_START_CARD_BYTES + 1));
 }
 
+static uint32_t nhosts_of(const struct tt_start_conf *conf)
+{
+    return (conf->nranks + conf->per_host - 1) / conf->per_host;
+}
+
+/* The ranks of its host: fewer on the last one, or ones, than on the others. */
+static uint32_t nlocal_of(const struct tt_start *s, uint32_t rank)
+{
+    const uint32_t nhosts = nhosts_of(&s->conf), first = rank - rank % s->conf.per_host;
+
+    if (s->conf.cyclic)
+        return (s->nranks - rank % nhosts + nhosts - 1) / nhosts;
+    return s->nranks - first < s->conf.per_host ? s->nranks - first : s->conf.per_host;
+}
+
 struct tt_tree_conf tt_start_conf_of(const struct tt_start *s, uint32_t rank)
 {
     struct tt_tree_conf conf = { .token = "token",
                                  .rank = rank,
                                  .nranks = s->nranks,
                                  .leader = s->leader[rank],
-                                 .nlocal = s->conf.hinted ? s->conf.per_host : 0,
+                                 .nlocal = s->conf.hinted ? nlocal_of(s, rank) : 0,
                                  .process = 1000 + rank,
                                  .address = { .bytes = 23 },
                                  .settings = "equal on all",
@@ -93,12 +108,17 @@ void tt_start_init_process(struct tt_start *s, uint32_t index, const struct tt_t
                            uint64_t start_ns)
 {
     struct tt_start_process *p = &s->processes[index];
+    struct tt_tree_conf shifted = *conf;
 
+    if (conf->deadline_ns != TT_NEVER) {
+        shifted.began_ns += start_ns;
+        shifted.deadline_ns += start_ns;
+    }
     *p = (struct tt_start_process){
         .sim = s, .index = index, .parent = TT_START_NONE, .start_ns = s->now_ns + start_ns
     };
     p->last = &p->first;
-    tt_tree_init(&p->tree, conf, tt_prng_u64(&s->prng));
+    tt_tree_init(&p->tree, &shifted, tt_prng_u64(&s->prng));
     p->tree.emit = tt_start_on_act;
     p->tree.context = p;
     tt_start_schedule(s, p->start_ns, TT_START_EV_START, (int)index, 0, NULL, 0);
@@ -140,7 +160,7 @@ static void make_ranks(struct tt_start *s, uint32_t nhosts)
 
 struct tt_start *tt_start_create(const struct tt_start_conf *conf)
 {
-    const uint32_t nhosts = (conf->nranks + conf->per_host - 1) / conf->per_host;
+    const uint32_t nhosts = nhosts_of(conf);
     struct tt_start *s = calloc(1, sizeof *s);
     struct tt_tree_conf root = { .token = "token", .root = true, .deadline_ns = TT_NEVER };
 

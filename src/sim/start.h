@@ -182,10 +182,11 @@ void tt_start_destroy(struct tt_start *s);
 bool tt_start_next(struct tt_start *s);
 void tt_start_run(struct tt_start *s);
 
-/* The configuration of a rank's node; for tests, which change it. */
+/* The configuration of the node of a rank that starts now; for tests, which change it. */
 struct tt_tree_conf tt_start_conf_of(const struct tt_start *s, uint32_t rank);
-/* (Re)initializes a process, which starts `start_ns` from now. The caller releases the node of an
- * earlier one. */
+/* (Re)initializes a process, which starts `start_ns` from now: its begin and its deadline are as
+ * much later than those of `conf`, unless this has none. The caller releases the node of an earlier
+ * one. */
 void tt_start_init_process(struct tt_start *s, uint32_t index, const struct tt_tree_conf *conf,
                            uint64_t start_ns);
 /* Plans a fault. `at_ns` may be in the past. */

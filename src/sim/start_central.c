@@ -33,9 +33,16 @@ static uint64_t mean_latency(const struct tt_central_conf *conf)
     return conf->latency_min_ns + conf->latency_ns / 2;
 }
 
-static uint64_t message_ns(const struct tt_central_conf *conf, uint64_t bytes)
+/* As in start_net.c: a message takes message_ns where it is received, its bytes take their time at
+ * both ends. */
+static uint64_t send_ns(const struct tt_central_conf *conf, uint64_t bytes)
 {
-    return conf->message_ns + (uint64_t)((double)bytes * conf->byte_ns);
+    return (uint64_t)((double)bytes * conf->byte_ns);
+}
+
+static uint64_t receive_ns(const struct tt_central_conf *conf, uint64_t bytes)
+{
+    return conf->message_ns + send_ns(conf, bytes);
 }
 
 /* ---- collect ---- */
@@ -44,7 +51,7 @@ static void serve(struct central *c)
 {
     c->busy = true;
     c->nwaiting--;
-    plan(c, c->now_ns + message_ns(c->conf, 0) + message_ns(c->conf, c->conf->record_bytes),
+    plan(c, c->now_ns + receive_ns(c->conf, 0) + receive_ns(c->conf, c->conf->record_bytes),
          SERVED);
 }
 
@@ -93,10 +100,47 @@ static void collect(struct central *c)
 
 /* ---- ring and all-gathers ---- */
 
+static bool is_local_hop(const struct tt_central_conf *conf, uint32_t rank)
+{
+    const uint32_t per_host = conf->per_host ? conf->per_host : 1;
+
+    return rank / per_host == (rank + 1) % conf->nranks / per_host;
+}
+
+/* The part of the latency from a rank to the next one that is not random. */
+static double hop_min_ns(const struct tt_central_conf *conf, uint32_t rank)
+{
+    enum tt_distance d;
+
+    if (!conf->net)
+        return (double)conf->latency_min_ns;
+    d = tt_layout_distance(conf->net->layout, rank, (rank + 1) % conf->nranks);
+    if (d < TT_NEAR_SOCKET)
+        d = TT_NEAR_SOCKET;
+    return conf->net->link[d].latency_ns +
+           (conf->net->link[d].bytes_per_s > 0
+                ? 1e9 * conf->record_bytes / conf->net->link[d].bytes_per_s
+                : 0);
+}
+
+static double mean_hop_ns(const struct tt_central_conf *conf)
+{
+    double sum_ns = 0;
+
+    for (uint32_t r = 0; r < conf->nranks; r++)
+        sum_ns += hop_min_ns(conf, r) + (is_local_hop(conf, r) ? 0 : (double)conf->latency_ns / 2);
+    return sum_ns / conf->nranks;
+}
+
+static uint64_t step_ns(const struct tt_central_conf *conf)
+{
+    return receive_ns(conf, conf->record_bytes) + send_ns(conf, conf->record_bytes);
+}
+
 uint64_t tt_central_gather_ns(const struct tt_central_conf *conf, uint64_t began_ns)
 {
-    return began_ns + (uint64_t)(conf->nranks - 1) *
-                          (mean_latency(conf) + message_ns(conf, conf->record_bytes));
+    return began_ns +
+           (uint64_t)((double)(conf->nranks - 1) * (mean_hop_ns(conf) + (double)step_ns(conf)));
 }
 
 uint64_t tt_central_gather_steps(const struct tt_central_conf *conf, const uint64_t *began_ns,
@@ -112,11 +156,12 @@ uint64_t tt_central_gather_steps(const struct tt_central_conf *conf, const uint6
         uint64_t *swap = at;
 
         for (uint32_t r = 0; r < n; r++) {
-            const uint64_t arrives_ns = at[(r + n - 1) % n] + conf->latency_min_ns +
-                                        tt_prng_below(prng, conf->latency_ns + 1);
+            const uint32_t from = (r + n - 1) % n;
+            const uint64_t arrives_ns =
+                at[from] + (uint64_t)hop_min_ns(conf, from) +
+                (is_local_hop(conf, from) ? 0 : tt_prng_below(prng, conf->latency_ns + 1));
 
-            next[r] =
-                (arrives_ns > at[r] ? arrives_ns : at[r]) + message_ns(conf, conf->record_bytes);
+            next[r] = (arrives_ns > at[r] ? arrives_ns : at[r]) + step_ns(conf);
         }
         at = next;
         next = swap;
@@ -142,7 +187,7 @@ void tt_central_run(const struct tt_central_conf *conf, struct tt_central_result
     collect(&c);
     if (c.nserved == conf->nranks) {
         out->collected_ns = c.now_ns;
-        out->ring_ns = c.now_ns + n * (message_ns(conf, 0) + message_ns(conf, conf->record_bytes));
+        out->ring_ns = c.now_ns + n * (receive_ns(conf, 0) + send_ns(conf, conf->record_bytes));
         out->gathered_ns = out->ring_ns + mean_latency(conf) + conf->message_ns;
         for (uint32_t k = 0; k < conf->ngathers; k++)
             out->gathered_ns = tt_central_gather_ns(conf, out->gathered_ns);

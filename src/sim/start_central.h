@@ -8,24 +8,30 @@
  *             which TCP sends again after 1, 2, 4, ... s, six times. Then connect fails after
  *             another 64 s, and the rank begins again.
  *   ring      when all have come, the server connects to each rank, and sends it the address of
- *             the next: two messages per rank. It does not wait for responses.
+ *             the next. It handles the end of each connect as one message.
  *   gathers   each all-gather has nranks - 1 steps, in which each rank sends one record to the
  *             next rank. A step takes the latency, and the time of one message.
  *
- * The first two phases are simulated by events. The third is a formula: with a constant latency
- * the last rank to begin determines the end, since its record passes all others. Latencies that
- * vary take longer, so that the formula favours the baseline. */
+ * Costs are those of the tree: message_ns where a message is received, and byte_ns for each byte
+ * at both ends. Hops between ranks of a host have no random part of the latency; those of the tree
+ * have one (start.h).
+ *
+ * The first phase is simulated by events. The third is a formula, with the mean latency of all
+ * hops: the last rank to begin determines the end, since its record passes all others. Latencies
+ * that vary take longer, so that the formula favours the baseline. */
 #ifndef TT_SIM_START_CENTRAL_H
 #define TT_SIM_START_CENTRAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/prng.h"
+#include "sim/net.h"
 
 #define TT_CENTRAL_RETRIES 6u       /* of TCP, by default */
 
 struct tt_central_conf {
     uint32_t nranks;                /* at least 2 */
+    uint32_t per_host;              /* consecutive ranks of a host; 0: 1 */
     uint32_t backlog;               /* at least 1 */
     uint32_t ngathers;
     uint32_t record_bytes;
@@ -34,6 +40,8 @@ struct tt_central_conf {
     uint64_t message_ns;
     double byte_ns;
     bool no_retries;                /* a dropped rank never connects */
+    const struct tt_net_conf *net;  /* replaces latency_min_ns between ranks, by distance; or NULL.
+                                       Its layout must have nranks */
     uint64_t seed;
 };
 

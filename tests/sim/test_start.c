@@ -289,6 +289,64 @@ static void formula_of_the_all_gather_is_a_lower_bound(void **state)
     }
 }
 
+/* 41 hosts of 8 ranks and one of 5: 42 hops have the random part. The steps leave out one hop of
+ * 333, which is not the longest. */
+static void all_gather_has_the_latency_of_its_hops(void **state)
+{
+    struct tt_central_conf conf = central_conf(333), local;
+    uint64_t began_ns[333] = { 0 }, steps_ns, formula_ns;
+    struct tt_prng prng;
+
+    (void)state;
+    tt_prng_init(&prng, 1);
+    conf.per_host = 8;
+    formula_ns = tt_central_gather_ns(&conf, 0);
+    steps_ns = tt_central_gather_steps(&conf, began_ns, &prng);
+    assert_in_range(formula_ns, 332 * 26024 + 332 * 42ull * 50000 / 333 - 1,
+                    332 * 26024 + 332 * 42ull * 50000 / 333 + 1);
+    assert_true(steps_ns > formula_ns && steps_ns < formula_ns + formula_ns / 5);
+    local = conf;
+    local.per_host = 333;
+    assert_int_equal(tt_central_gather_ns(&local, 0), 332 * 26024);
+}
+
+/* A host of 3 ranks, and of 1 in turn: no leader waits for ranks that do not exist. */
+static void last_host_has_fewer_ranks(void **state)
+{
+    (void)state;
+    for (int cyclic = 0; cyclic < 2; cyclic++) {
+        struct tt_start_conf conf = conf_of(19);
+        struct tt_start *s;
+
+        conf.cyclic = cyclic;
+        s = tt_start_create(&conf);
+        for (uint32_t r = 0; r < 19; r++) {
+            const uint32_t expected = cyclic ? r % 3 == 0 ? 7 : 6 : r < 16 ? 8 : 3;
+
+            assert_int_equal(tt_start_conf_of(s, r).nlocal, expected);
+        }
+        tt_start_destroy(s);
+    }
+}
+
+/* The timeout of a rank begins when it starts. */
+static void deadline_is_that_of_the_rank(void **state)
+{
+    struct tt_start_conf conf = conf_of(16);
+    struct tt_start *s;
+
+    (void)state;
+    conf.timeout_ns = 3 * TT_SECOND;
+    s = tt_start_create(&conf);
+    for (uint32_t r = 0; r < 16; r++) {
+        const struct tt_start_process *p = &s->processes[r];
+
+        assert_int_equal(p->tree.conf.began_ns, p->start_ns);
+        assert_int_equal(p->tree.conf.deadline_ns, p->start_ns + 3 * TT_SECOND);
+    }
+    tt_start_destroy(s);
+}
+
 static void central_server_handles_two_messages_per_rank(void **state)
 {
     struct tt_central_conf conf = central_conf(1000);
@@ -301,9 +359,9 @@ static void central_server_handles_two_messages_per_rank(void **state)
     assert_int_equal(r.dropped, 0);
     assert_int_equal(r.nlost, 0);
     assert_true(r.collected_ns >= 1000 * each_ns && r.collected_ns < 1000 * each_ns + 200000);
-    assert_int_equal(r.ring_ns - r.collected_ns, 1000 * each_ns);
-    assert_true(r.gathered_ns >= r.ring_ns + 7 * 999 * (uint64_t)(55000 + 20512));
-    assert_true(r.gathered_ns < r.ring_ns + 7 * 999 * (uint64_t)(55000 + 20512) + 200000);
+    assert_int_equal(r.ring_ns - r.collected_ns, 1000 * (conf.message_ns + 512));
+    assert_true(r.gathered_ns >= r.ring_ns + 7 * 999 * (uint64_t)(55000 + 20000 + 2 * 512));
+    assert_true(r.gathered_ns < r.ring_ns + 7 * 999 * (uint64_t)(55000 + 20000 + 2 * 512) + 200000);
     assert_int_equal(r.server_bytes, 2 * 1000 * 512);
 }
 
@@ -342,6 +400,9 @@ int main(void)
         cmocka_unit_test(planted_quadratic_step_is_found),
         cmocka_unit_test(full_backlog_loses_ranks_only_without_retries),
         cmocka_unit_test(formula_of_the_all_gather_is_a_lower_bound),
+        cmocka_unit_test(all_gather_has_the_latency_of_its_hops),
+        cmocka_unit_test(last_host_has_fewer_ranks),
+        cmocka_unit_test(deadline_is_that_of_the_rank),
         cmocka_unit_test(central_server_handles_two_messages_per_rank),
         cmocka_unit_test(central_server_loses_ranks_only_without_retries),
     };

@@ -113,6 +113,21 @@ class Start(unittest.TestCase):
         self.assertGreater(more["baseline"]["ratio"], 2 * ratio)
         self.assertIn("times as long as the tree", start("--ranks", 256, "--baseline").stdout)
 
+    def test_baseline_has_the_latency_of_its_hops(self):
+        """With 8 ranks per host, a hop in 8 has the random part, whose mean is 50 us."""
+        few, many = (self.result("--ranks", 4096, "--baseline", "--no-growth", "--ranks-per-host",
+                                 per_host)["baseline"] for per_host in (8, 1))
+        gathers = [one["time_s"] - one["ring_s"] for one in (few, many)]
+        self.assertAlmostEqual(gathers[1] - gathers[0], 7 * 4095 * 50e-6 * 7 / 8, delta=0.001)
+
+    def test_json_has_the_model(self):
+        model = self.result("--ranks", 16, "--seed", 7, "--message-us", 5)["model"]
+        self.assertEqual((model["seed"], model["message_us"], model["children"]), (7, 5, 128))
+
+    def test_small_last_host_is_not_waited_for(self):
+        """Half a host: its leader reports when all of its ranks have come."""
+        self.assertLess(self.result("--ranks", 4, "--spread", 0.01)["time_s"], 0.3)
+
     def test_split_takes_a_small_part(self):
         one = self.result("--ranks", 4096, "--split", 10)
         parts = ("connect_s", "gather_s", "sort_s", "agree_s")
@@ -133,6 +148,8 @@ class Start(unittest.TestCase):
                 (("--loss", 0.9), "--loss 0.9: must be a number from 0 to 0.5"),
                 (("--message-us", 0), "--message-us 0: must be a number from 0.001 to 1e+06"),
                 (("--ranks", 8, "--split", 9), "--split 9: must be at most the number of ranks"),
+                (("--children", 1), "--children 1: must be an integer from 2 to 1048576"),
+                (("--cyclic", "--topo", "x"), "--cyclic and --topo exclude each other"),
                 (("--plant", "x"), "--plant x: must be loop or quadratic"),
                 (("--topo", "nowhere"), "nowhere")):
             with self.subTest(arguments=arguments):

@@ -32,6 +32,8 @@ static void check_together(void *options, struct argp_state *state)
 {
     const struct sim_start_options *o = options;
 
+    if (o->cyclic && o->topo)
+        argp_error(state, "--cyclic and --topo exclude each other");
     if (o->place_bytes && o->place_bytes < PLACE_MIN)
         argp_error(state, "--place-bytes %u: must be 0, or from %u to %u", o->place_bytes,
                    PLACE_MIN, TT_TREE_PLACE_MAX);
@@ -47,13 +49,13 @@ static const struct option_row option_rows[] = {
       "ranks of each host (default 8, or those of --topo)" },
     { "topo", 0, "NAME|FILE", 1, OPTION_TEXT(struct sim_start_options, topo),
       "description of the machine: a built-in name or a file (docs/topology.md); its latencies and "
-      "rates replace the minimum latency of 5 us" },
+      "rates replace the minimum latency of 5 us, but for a split" },
     { "cyclic", 0, NULL, 1, OPTION_FLAG(struct sim_start_options, cyclic),
-      "assign ranks to hosts in turn (default: consecutive ranks)" },
+      "assign ranks to hosts in turn, but for a split (default: consecutive ranks)" },
     { "children", 0, "N", 1,
-      OPTION_INTEGER(struct sim_start_options, children_max, 1, RANKS_MAX),
-      "leaders that connect to one server (default 128; with --ranks-per-host 1 and at least as "
-      "many as ranks, all connect to the root)" },
+      OPTION_INTEGER(struct sim_start_options, children_max, 2, RANKS_MAX),
+      "leaders that connect to one server (default 128; jobs have 8, as they send address records; "
+      "with --ranks-per-host 1 and at least as many as ranks, all connect to the root)" },
     { "place-bytes", 0, "N", 1,
       OPTION_INTEGER(struct sim_start_options, place_bytes, 0, TT_TREE_PLACE_MAX),
       "size of the place of a rank; 0: none (default 60)" },
@@ -113,7 +115,7 @@ static const struct command_line command = {
         "that jobs use, and shows where the time goes.\vdocs/start-up.md describes the tree. A "
         "message arrives after 5 us (or the latency of --topo) and the random part. A process "
         "handles one message at a time. A connection request that arrives at a full backlog fails "
-        "after 1 s. Timers take no time.\n\n"
+        "after 1 s. Timers take no time. There are no address records, and no id per host.\n\n"
         "Levels: the root at the rendezvous address; the first ranks of the hosts (leaders), by "
         "the number of connections to the root; all other ranks. For each level the output has "
         "the times at which the first and the last process reach a phase: it has started, its "
@@ -123,10 +125,11 @@ static const struct command_line command = {
         "steps that take more than 10 times the mean time of a message, processes that wake up "
         "more than 1000 times per second without an action, and full backlogs.\n\n"
         "Baseline: all ranks connect to one server, which handles two messages for each, then "
-        "sends two messages to each to make a ring. All-gathers over the ring follow, of one "
-        "record per rank: as many steps as ranks, minus 1, each with the mean latency and one "
-        "message. TCP repeats a dropped connection request after 1, 2, 4, ... s, six times; then "
-        "the rank begins again. "
+        "connects and sends one message to each to make a ring. All-gathers over the ring follow, "
+        "of one record per rank: as many steps as ranks, minus 1, each with the mean latency of "
+        "the hops and one message. Hops within a host have no random part of the latency. TCP "
+        "repeats a dropped connection request after 1, 2, 4, ... s, six times; then the rank "
+        "begins again. "
         "Source: \"Collective Communication for 100k+ GPUs\", section 7.1.\n\n"
         "Split: the all-gather and all-reduce of tutti_comm_split, by the simulator of `tutti "
         "sim`, with the mean latency and the times per message and byte above; one connection "
@@ -250,6 +253,7 @@ static void simulate_central(const struct sim_start_options *o, const struct mac
 {
     const struct tt_central_conf conf = {
         .nranks = o->nranks,
+        .per_host = o->cyclic ? 1 : o->per_host,
         .backlog = o->central_backlog,
         .ngathers = o->ngathers,
         .record_bytes = o->record_bytes,
@@ -260,6 +264,7 @@ static void simulate_central(const struct sim_start_options *o, const struct mac
         .message_ns = (uint64_t)(o->message_us * 1e3),
         .byte_ns = o->byte_ns,
         .no_retries = o->no_retries,
+        .net = m->topo.has_shape ? &m->net : NULL,
         .seed = o->seed,
     };
 

@@ -306,6 +306,29 @@ static struct json_object *json_split(const struct sim_start_options *opts,
     return o;
 }
 
+static struct json_object *json_model(const struct sim_start_options *opts)
+{
+    struct json_object *o = json_object_new_object();
+
+    add_int(o, "seed", opts->seed);
+    add_int(o, "children", opts->children_max ? opts->children_max : TT_TREE_CHILDREN);
+    if (opts->topo)
+        add_text(o, "topo", opts->topo);
+    json_object_object_add(o, "cyclic", json_object_new_boolean(opts->cyclic));
+    json_object_object_add(o, "measured", json_object_new_boolean(opts->measured));
+    json_object_object_add(o, "no_retries", json_object_new_boolean(opts->no_retries));
+    add_int(o, "place_bytes", opts->place_bytes);
+    add_int(o, "constants_bytes", opts->constants_bytes);
+    add_int(o, "backlog", opts->backlog);
+    add_real(o, "latency_us", opts->latency_us);
+    add_real(o, "message_us", opts->message_us);
+    add_real(o, "byte_ns", opts->byte_ns);
+    add_real(o, "spread_s", opts->spread_s);
+    add_real(o, "loss", opts->loss);
+    add_real(o, "timeout_s", opts->timeout_s);
+    return o;
+}
+
 void sim_start_print_json(const struct sim_start_options *o, const struct sim_start_result *r)
 {
     const struct tt_start_report *w = &r->whole;
@@ -315,6 +338,7 @@ void sim_start_print_json(const struct sim_start_options *o, const struct sim_st
     getrusage(RUSAGE_SELF, &usage);
     add_int(all, "ranks", o->nranks);
     add_int(all, "ranks_per_host", o->per_host);
+    json_object_object_add(all, "model", json_model(o));
     add_time(all, "time_s", w->time_ns);
     add_int(all, "placed", w->nplaced);
     add_int(all, "lost_ranks", w->ndropped_ranks);
