@@ -275,14 +275,34 @@ static int process_run(struct shared *s, uint32_t index)
     return 0;
 }
 
-/* Returns whether the text has this number. */
-static bool has_number(const char *text, uint32_t number)
+/* Returns whether a list of missing ranks in the text has this one: "missing: 3, 8-15". */
+static bool lists_missing(const char *text, uint32_t rank)
 {
-    char digits[16];
-    const size_t n = (size_t)snprintf(digits, sizeof digits, "%u", number);
+    static const char before[] = "missing: ";
 
-    for (const char *at = text; (at = strstr(at, digits)); at++)
-        if ((at == text || !isdigit((unsigned char)at[-1])) && !isdigit((unsigned char)at[n]))
+    for (const char *at = text; (at = strstr(at, before));) {
+        at += sizeof before - 1;
+        while (isdigit((unsigned char)*at)) {
+            char *end;
+            const unsigned long first = strtoul(at, &end, 10);
+            const unsigned long last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
+
+            if (rank >= first && rank <= last)
+                return true;
+            at = strncmp(end, ", ", 2) == 0 ? end + 2 : end;
+        }
+    }
+    return false;
+}
+
+/* Returns whether the text has "rank N". */
+static bool has_rank(const char *text, uint32_t rank)
+{
+    char name[24];
+    const size_t n = (size_t)snprintf(name, sizeof name, "rank %u", rank);
+
+    for (const char *at = text; (at = strstr(at, name)); at++)
+        if (!isdigit((unsigned char)at[n]))
             return true;
     return false;
 }
@@ -295,9 +315,7 @@ static bool is_named(const struct shared *s, uint32_t rank)
 
     if (s->single == NOT_KILLED)
         return strstr(error, "missing") || leader;
-    if (s->single == 0 && (strstr(error, "rank 0 is missing") || strstr(error, "missing: 0")))
-        return true;
-    return (s->single && has_number(error, s->single)) ||
+    return lists_missing(error, s->single) || has_rank(error, s->single) ||
            (leader && rank / s->per_host == s->single / s->per_host);
 }
 
@@ -305,7 +323,7 @@ static bool is_named(const struct shared *s, uint32_t rank)
  * docs/start-up.md states. */
 static bool is_cut_off(const struct shared *s, uint32_t rank)
 {
-    return s->single != NOT_KILLED && !s->results[0].status &&
+    return s->single != NOT_KILLED && s->single != 0 && !s->results[0].status &&
            strstr(s->results[rank].error, "rank 0 is missing");
 }
 
@@ -439,6 +457,10 @@ int main(int argc, char **argv)
     s->timeout_ms = argc > 8 ? (uint32_t)strtoul(argv[6], NULL, 10) : TIMEOUT_MS;
     s->killed = s->single = NOT_KILLED;
     if (argc > 8 && strncmp(argv[7], "rank:", 5) == 0) {
+        if (nprocesses < 2) {
+            fprintf(stderr, "prog_start: a killed rank needs a process of its own, and another\n");
+            return 2;
+        }
         s->single = (uint32_t)strtoul(argv[7] + 5, NULL, 10) % nranks;
         s->killed = nprocesses - 1;
     } else if (argc > 8) {
