@@ -34,9 +34,10 @@
  *  - A run belongs to the process that joined it. In a forked child all calls return
  *    TUTTI_ERR_FORKED.
  *
- * Removal: a member that sends nothing for longer than the lease, or that cannot be reached, is
- * removed from the run. Its current call and all later ones return TUTTI_ERR_ABORTED; the message
- * gives the reason. The process may destroy its handle of the run and join again as a new member.
+ * Removal: a member that sends nothing for longer than the lease (distant ones have more time:
+ * docs/coordinator.md), or that cannot be reached, is removed from the run. Its current call and
+ * all later ones return TUTTI_ERR_ABORTED; the message gives the reason. The process may destroy
+ * its handle of the run and join again as a new member.
  *
  * Deadlines (timeout_ms; 0: the run's default; negative: none)
  *  - At its deadline a call returns TUTTI_ERR_TIMEOUT, without any effect. One deadline covers all

@@ -35,7 +35,7 @@ static void add_loss(struct tt_event_log *c, const struct tt_elmsg *m)
 {
     static const char *const texts[] = {
         [TT_LOSS_DIED] = "its connection closed, and it did not reconnect",
-        [TT_LOSS_SILENT] = "it was silent for longer than the lease",
+        [TT_LOSS_SILENT] = "it was silent for longer than the lease (distant ones have more time)",
         [TT_LOSS_CUT] = "other members could not reach it",
         [TT_LOSS_ILLEGAL] = "it violated the protocol",
         [TT_LOSS_AHEAD] = "the revision of its shared state is ahead of that of the other members",

@@ -38,7 +38,8 @@ static void disconnect_member(struct tt_coord *c, struct tt_coord_member *m, uin
     static const char *const why[] = {
         [TT_LOSS_DIED] = "the coordinator declared this member lost: its connection had closed",
         [TT_LOSS_SILENT] =
-            "the coordinator declared this member lost: it was silent for longer than the lease",
+            "the coordinator declared this member lost: it was silent for longer than the lease "
+            "(distant members have more time)",
         [TT_LOSS_CUT] = "members of the view could not reach this member",
         [TT_LOSS_LEFT] = "the coordinator confirmed that this member left",
         [TT_LOSS_ILLEGAL] = "this member violated the protocol",

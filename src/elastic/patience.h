@@ -2,7 +2,8 @@
  *
  * Beyond the lease, its last message may be lost and sent again, and wait in the queues of a full
  * line: three round trips, and some more timeouts of the system, which are at least 0.2 s for a
- * distant peer. The result is at most five leases.
+ * distant peer. The result is at most five leases. This maximum applies to all members after the
+ * start of a coordinator, which does not know their round trips yet.
  *
  *   round trip   lease of 1 s
  *   0.1 ms       1.002 s

@@ -55,7 +55,7 @@ void tt_link_disconnect(tutti_run *run)
 {
     /* it hangs, although its system still accepts connections */
     if (!run->m.over && run->link.channel)
-        select_next_address(run, "no message within the lease, or an invalid message");
+        select_next_address(run, "it sent nothing for too long, or an invalid message");
     link_drop(run);
     run->link.state = TT_LINK_DOWN;
 }

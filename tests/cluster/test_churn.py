@@ -100,7 +100,7 @@ class Churn(ClusterTest):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.dir = Path(self.folder.name)
-        self.env = environment(TUTTI_LOG="error", TUTTI_TIMEOUT_MS="60000")
+        self.env = environment(TUTTI_LOG="error", TUTTI_TIMEOUT_MS=str(1000 * 7 * LEASE_S))
         self.at = f"127.0.0.1:{free_port()}"
         self.members, self.coordinator, self.lost_by, self.delayed, self.end = [], None, 0, False, 0
         self.draw = random.Random(SEED)
@@ -177,11 +177,11 @@ class Churn(ClusterTest):
             one.signal({"kill": signal.SIGKILL, "stop": signal.SIGSTOP,
                         "leave": signal.SIGTERM}[kind])
         now = time.monotonic()
-        # a restarted coordinator extends each lease,
+        # a restarted coordinator gives each member that does not reconnect five leases,
         if kind == "stop" or (kind == "coordinator" and now < self.lost_by):
             # only once: the others would wait beyond their deadline
             self.delayed = kind == "coordinator"
-            self.lost_by = now + 2 * LEASE_S
+            self.lost_by = now + (5 if kind == "coordinator" else 2) * LEASE_S
         return kind
 
     def check_alive(self):

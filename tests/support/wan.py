@@ -67,7 +67,8 @@ def whole_matrix(matrix):
     """Converts a matrix (a path, or file contents) to the relay's format, with all pairs and
     without defaults. {"seed", "hosts": [{"name", "up_mbit", "up_queue_bytes", "down_mbit",
     "down_queue_bytes"}], "pairs": [from][to]: {"delay_ms", "loss", "loss_burst", "queue",
-    "rate_mbit", "queue_bytes"}}; a rate of None is no limit. Raises HostsError with the error in the matrix."""
+    "rate_mbit", "queue_bytes"}}; a rate of None is no limit. Raises HostsError with the error in
+    the matrix."""
     path, text = ("-", json.dumps(matrix)) if isinstance(matrix, dict) else (matrix, None)
     done = subprocess.run([relay_program(), "--show", path], input=text, capture_output=True,
                           text=True, check=False)
