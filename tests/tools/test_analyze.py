@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """tutti analyze: the cause of a hang from small trace dumps, as text, JSON and a picture."""
 
 import json
@@ -373,7 +373,7 @@ class Analyze(unittest.TestCase):
                                    "<script>alert(1)</script>"])
         self.assertEqual([row.get("class") for row in root.iter("tr")].count("culprit"), 1)
         self.assertEqual(len([r for r in root.iter(f"{SVG}rect") if r.get("class") == "hangs"]), 3)
-#it loads nothing
+        # it loads nothing
         self.assertEqual([e.tag for e in root.iter() if e.get("src") or e.get("href")
                           or e.tag == "script"], [])
         done = self.run_tool("--html", self.folder / "none" / "x.html", self.folder)
