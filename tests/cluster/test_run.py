@@ -685,6 +685,10 @@ class Hosts(ClusterTest):
         done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", self.rsh, "-x",
                               "TUTTI_TOKEN=a  \\b", "sh", "-c", 'printf "%s\n" "$TUTTI_TOKEN"')
         self.assertEqual(done.stdout, "[0] a  \\b\n", done.stderr)
+        done = self.run_tutti("-n", 1, "--hosts", "alpha", "--rsh", self.rsh, "-x",
+                              "TUTTI_STATUS_TOKEN=open\nsesame", "true")
+        self.assertEqual(done.returncode, 126)
+        self.assertIn("TUTTI_STATUS_TOKEN must not contain a line break", done.stderr)
 
     def test_remote_shell_that_runs_nothing_is_an_error(self):
         done = self.run_tutti("-n", 2, "--hosts", "alpha:2", "--rsh", "true", "true")

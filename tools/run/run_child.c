@@ -460,11 +460,27 @@ static int watch_end(pid_t pid)
     return fd >= 0 ? fd : watch_by_thread(pid);
 }
 
+/* Secrets are sent as one line each. Returns the first one that is not a line, or NULL. */
+static const char *broken_secret(const struct child_conf *conf)
+{
+    for (size_t i = 0; i < SECRETS; i++)
+        if (secret_of(conf, i) && strchr(secret_of(conf, i), '\n'))
+            return secrets[i];
+    return NULL;
+}
+
 int child_start(struct child *out, const struct child_conf *conf)
 {
+    const char *broken = conf->host ? broken_secret(conf) : NULL;
     struct child c = { .pid = 0 };
-    const int err = conf->host ? start_elsewhere(&c, conf) : start_here(&c, conf);
+    int err;
 
+    if (broken) {
+        fprintf(stderr, "tutti run: %.*s must not contain a line break\n",
+                (int)strcspn(broken, "="), broken);
+        return 126;
+    }
+    err = conf->host ? start_elsewhere(&c, conf) : start_here(&c, conf);
     if (err && conf->host)
         fprintf(stderr, "tutti run: cannot start \"%s\": %s\n", conf->rsh, strerror(err));
     if (err)
