@@ -43,6 +43,7 @@ struct tt_world {
     struct tt_engine *engine;
     struct tt_overlay *overlay;     /* NULL with one rank; protected by overlay_lock */
     pthread_mutex_t overlay_lock;
+    bool is_elastic;                /* of a session: its ranks are members */
     char token[128];                /* of the job, for the live view; "": none */
     struct tt_service *service;     /* the live view; protected by overlay_lock. NULL before the
                                        start */

@@ -547,6 +547,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
 
     if (!w)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a communicator");
+    w->is_elastic = conf->members;
     snprintf(w->token, sizeof w->token, "%s", conf->token ? conf->token : "");
     pthread_mutex_init(&w->overlay_lock, NULL);
     init_frame_signal(w);

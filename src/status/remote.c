@@ -1,6 +1,7 @@
 #include "status/remote.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,32 +66,50 @@ static epoll_data_t data_of(const struct tt_remote *r, uint32_t event)
     return (epoll_data_t){ .u32 = r->about + event };
 }
 
-tutti_status tt_remote_open(struct tt_remote *r, const struct tt_remote_conf *conf, int epoll,
-                            uint32_t about)
+static tutti_status open_listeners(struct tt_remote *r, const char *address)
 {
     struct tt_listener listener[TT_REMOTE_LISTENERS];
     uint32_t n = 0;
-    tutti_status st = tt_listen_open(listener, TT_REMOTE_LISTENERS, &n, conf->address, ADDRESS);
+    tutti_status st = tt_listen_open(listener, TT_REMOTE_LISTENERS, &n, address, ADDRESS);
 
-    *r = (struct tt_remote){ .epoll = epoll, .about = about };
-    memcpy(r->token, conf->token, sizeof r->token);
-    for (uint32_t i = 0; i < TT_REMOTE_GUESTS; i++)
-        r->guest[i].fd = -1;
-    if (st)
-        return st;
     for (uint32_t i = 0; i < n; i++) {
         if (!st)
-            st = tt_acceptor_init(&r->acceptor[i], "status", listener[i].fd, epoll, data_of(r, i));
+            st = tt_acceptor_init(&r->acceptor[i], "status", listener[i].fd, r->epoll,
+                                  data_of(r, i));
         if (st)
             close(listener[i].fd);
         else
             r->n = i + 1;
     }
-    if (st)
-        tt_remote_close(r);
-    else
+    if (!st)
         tt_log(TT_LOG_INFO, "status: listens on %s", listener[0].text);
     return st;
+}
+
+/* The program continues without the port: an error is no last error of it. */
+bool tt_remote_open(struct tt_remote *r, const struct tt_remote_conf *conf, int epoll,
+                    uint32_t about)
+{
+    static atomic_bool warned;
+    char before[TT_ERROR_BYTES];
+    tutti_status st;
+
+    *r = (struct tt_remote){ .epoll = epoll, .about = about };
+    memcpy(r->token, conf->token, sizeof r->token);
+    for (uint32_t i = 0; i < TT_REMOTE_GUESTS; i++)
+        r->guest[i].fd = -1;
+    snprintf(before, sizeof before, "%s", tutti_last_error());
+    tt_log_hush_errors(true);
+    st = open_listeners(r, conf->address);
+    tt_log_hush_errors(false);
+    if (!st)
+        return true;
+    /* others of its worlds compete for the port */
+    tt_log(atomic_exchange(&warned, true) ? TT_LOG_INFO : TT_LOG_WARN,
+           "status: clients of other hosts cannot query this process: %s", tutti_last_error());
+    tt_fail_again(st, before);
+    tt_remote_close(r);
+    return false;
 }
 
 static void guest_close(struct tt_remote *r, struct tt_remote_guest *g)
@@ -145,8 +164,22 @@ static void admit(struct tt_remote *r, int fd, uint64_t now_ns)
         guest_close(r, g);
 }
 
+/* Anyone may connect: so not each refused client is logged. */
+static void warn_refused(struct tt_remote *r, uint64_t now_ns)
+{
+    r->nrefused++;
+    if (r->warned_ns && now_ns < r->warned_ns + TT_REMOTE_WARN_NS)
+        return;
+    tt_log(TT_LOG_WARN,
+           "status: refused %u client%s: another token, or another version (logged at most once "
+           "per minute)",
+           r->nrefused, r->nrefused == 1 ? "" : "s");
+    r->warned_ns = now_ns;
+    r->nrefused = 0;
+}
+
 /* Reads what has arrived. Returns 1: the token is proved; 0: not yet; -1: drop the guest. */
-static int guest_receive(struct tt_remote *r, struct tt_remote_guest *g)
+static int guest_receive(struct tt_remote *r, struct tt_remote_guest *g, uint64_t now_ns)
 {
     struct tt_frame f;
     size_t room;
@@ -161,16 +194,16 @@ static int guest_receive(struct tt_remote *r, struct tt_remote_guest *g)
     if (!tt_framer_next(&g->in, &f))
         return g->in.bad ? -1 : 0;
     if (!tt_seal_proof_read(&f, r->token, &g->nonces)) {
-        tt_log(TT_LOG_WARN, "status: refused a client: it has another token, or another version");
+        warn_refused(r, now_ns);
         return -1;
     }
     return tt_framer_next(&g->in, &f) || g->in.bad ? -1 : 1;    /* it must wait for ACCEPT */
 }
 
-static int guest_serve(struct tt_remote *r, struct tt_remote_guest *g, struct tt_seal *seal,
-                       uint8_t *accept, size_t *accept_bytes)
+static int guest_serve(struct tt_remote *r, struct tt_remote_guest *g, uint64_t now_ns,
+                       struct tt_seal *seal, uint8_t *accept, size_t *accept_bytes)
 {
-    const int got = g->fd >= 0 ? guest_receive(r, g) : 0, fd = g->fd;
+    const int got = g->fd >= 0 ? guest_receive(r, g, now_ns) : 0, fd = g->fd;
 
     if (got < 0)
         guest_close(r, g);
@@ -190,7 +223,8 @@ int tt_remote_serve(struct tt_remote *r, uint32_t event, uint64_t now_ns, struct
     int fd;
 
     if (event >= TT_REMOTE_LISTENERS)
-        return guest_serve(r, &r->guest[event - TT_REMOTE_LISTENERS], seal, accept, accept_bytes);
+        return guest_serve(r, &r->guest[event - TT_REMOTE_LISTENERS], now_ns, seal, accept,
+                           accept_bytes);
     /* one at a time, so that a flood of connections takes little of each round */
     fd = event < r->n ? tt_acceptor_take(&r->acceptor[event]) : -1;
     if (fd >= 0)

@@ -12,6 +12,7 @@
 #include "tutti/tutti.h"
 
 #define TT_REMOTE_PROOF_NS (5 * TT_SECOND)
+#define TT_REMOTE_WARN_NS (60 * TT_SECOND)      /* between warnings of refused clients */
 #define TT_REMOTE_GUESTS 8u
 #define TT_REMOTE_LISTENERS 4u          /* addresses of a name */
 #define TT_REMOTE_TOKEN_MIN 16u         /* characters */
@@ -33,6 +34,8 @@ struct tt_remote {
     char token[TT_REMOTE_TOKEN_BYTES];
     int epoll;
     uint32_t about;
+    uint64_t warned_ns;                 /* of the last warning; 0: none */
+    uint32_t nrefused;                  /* clients since then */
     struct tt_acceptor acceptor[TT_REMOTE_LISTENERS];
     uint32_t n;                         /* open ones; 0: no port */
     struct tt_remote_guest guest[TT_REMOTE_GUESTS];
@@ -43,9 +46,9 @@ struct tt_remote {
 tutti_status tt_remote_settings(struct tt_remote_conf *out, const char *job_token);
 
 /* Listens. Events of `epoll` are `about` + a number below TT_REMOTE_EVENTS; pass this number to
- * tt_remote_serve. Returns an error (logged) if it cannot listen; *r is then closed. */
-tutti_status tt_remote_open(struct tt_remote *r, const struct tt_remote_conf *conf, int epoll,
-                            uint32_t about);
+ * tt_remote_serve. False: it cannot listen, and a warning has been logged; *r is then closed. */
+bool tt_remote_open(struct tt_remote *r, const struct tt_remote_conf *conf, int epoll,
+                    uint32_t about);
 void tt_remote_close(struct tt_remote *r);
 #define TT_REMOTE_EVENTS (TT_REMOTE_LISTENERS + TT_REMOTE_GUESTS)
 /* Handles an event. Returns a connection whose client has proved the token, with its end of the

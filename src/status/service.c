@@ -1,6 +1,8 @@
 #include "status/service.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,6 +22,7 @@
 #define EVENTS_PER_ROUND 16
 #define ACCEPTS_PER_ROUND 16
 #define FRAMES_PER_ROUND 256    /* sent to one client */
+#define SEALED_PER_ROUND 32     /* likewise: an HMAC takes time */
 #define PAUSE_NS TT_SECOND      /* without a free descriptor */
 #define SPARE_DESCRIPTORS 64    /* fewer are left for the application: no socket */
 
@@ -108,9 +111,10 @@ static bool client_fill(struct client *c)
 /* Sends what the socket accepts, up to a number of frames: the rest goes in the next round. */
 static void client_send(struct tt_service *s, struct client *c, uint64_t now_ns)
 {
+    const uint32_t most = c->is_sealed ? SEALED_PER_ROUND : FRAMES_PER_ROUND;
     bool more = true;
 
-    for (uint32_t i = 0; i < FRAMES_PER_ROUND && more;) {
+    for (uint32_t i = 0; i < most && more;) {
         ssize_t n;
 
         if (c->out_begin == c->out_end && !client_fill(c))
@@ -219,6 +223,20 @@ struct remote_client {
     size_t bytes;
 };
 
+/* Tells a client that has proved the token that all places are taken. */
+static void refuse_remote(int fd, const struct remote_client *remote)
+{
+    uint8_t out[TT_SEAL_FRAME_MAX + TT_TALK_FRAME_MAX + TT_SEAL_BYTES];
+    struct tt_seal seal = remote->seal;
+    size_t bytes = remote->bytes;
+
+    memcpy(out, remote->accept, bytes);
+    bytes += tt_seal_add(&seal, out + bytes,
+                         tt_talk_refused_write("it is serving other queries", out + bytes));
+    if (send(fd, out, bytes, MSG_NOSIGNAL) != (ssize_t)bytes)
+        tt_log(TT_LOG_DEBUG, "status: a client did not receive that it was refused");
+}
+
 /* remote NULL: a client of this host. */
 static void client_open(struct tt_service *s, int fd, const struct remote_client *remote,
                         uint64_t now_ns)
@@ -230,6 +248,8 @@ static void client_open(struct tt_service *s, int fd, const struct remote_client
     struct client *c = remote || is_allowed(fd) ? client_place(s) : NULL;
 
     if (!c) {
+        if (remote)
+            refuse_remote(fd, remote);
         close(fd);
         return;
     }
@@ -239,6 +259,7 @@ static void client_open(struct tt_service *s, int fd, const struct remote_client
     tt_framer_init(&c->in, TT_TALK_REQUEST_MAX + (remote ? TT_SEAL_BYTES : 0));
     service_watch(s, EPOLL_CTL_ADD, fd, EPOLLIN, ON_CLIENT | client_number(s, c));
     if (remote) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
         c->seal = remote->seal;
         memcpy(c->out, remote->accept, remote->bytes);
         c->out_end = remote->bytes;
@@ -511,7 +532,7 @@ static const char *service_listen(struct tt_service *s, const char *base,
     if (*base)
         cause = listen_here(s, base, why, bytes);
     if (remote->address)
-        tt_remote_open(&s->remote, remote, s->epoll, ON_REMOTE);    /* an error is logged */
+        tt_remote_open(&s->remote, remote, s->epoll, ON_REMOTE);
     if (s->place.fd < 0 && s->remote.n == 0)
         return cause;
     if (s->conf.overlay && tt_overlay_watch(s->conf.overlay, s->epoll)) {
@@ -533,12 +554,12 @@ static void service_unlisten(struct tt_service *s)
 tutti_status tt_service_open(struct tt_service **out, const struct tt_service_conf *conf)
 {
     char base[TT_PLACE_BYTES], why[PATH_MAX];
-    struct tt_remote_conf remote;
+    struct tt_remote_conf remote = { .address = NULL };
     const char *cause = NULL;
     struct tt_service *s;
     tutti_status st = tt_place_base(base);
 
-    if (!st)
+    if (!st && !conf->is_elastic)
         st = tt_remote_settings(&remote, conf->token);
     if (st)
         return st;

@@ -15,6 +15,7 @@ struct tt_service_conf {
     uint64_t job;
     uint32_t rank, nranks, nhosts;
     bool tidies;                /* removes sockets of killed processes: one rank of each host */
+    bool is_elastic;            /* TUTTI_STATUS_LISTEN and its token are not read */
     bool listens;               /* on TUTTI_STATUS_LISTEN, if it is set: likewise */
     const char *token;          /* of the job; NULL: none. Copied */
     struct tt_overlay *overlay; /* NULL: this process reports only itself. Borrowed */

@@ -450,6 +450,22 @@ class Remote(StatusTest):
     def test_a_port_that_is_taken_is_a_warning(self):
         with socket.create_server(("127.0.0.1", int(self.address.split(":")[1]))):
             self.start("run", ranks=2)
+        job = self.jobs[-1]
+        job.terminate()
+        errors = job.communicate(timeout=PATIENCE_S)[1]
+        self.assertRegex(errors, "warn: status: clients of other hosts cannot query this process: "
+                                 ".*Address already in use")
+        self.assertEqual(errors.count("cannot listen"), 1)
+        self.assertNotRegex(errors, "error: .*listen")
+
+    def test_guesses_are_logged_once(self):
+        self.start("run", ranks=2)
+        for _ in range(5):
+            self.refused(TUTTI_STATUS_TOKEN=TOKEN + "x")
+        job = self.jobs[-1]
+        job.terminate()
+        errors = job.communicate(timeout=PATIENCE_S)[1]
+        self.assertEqual(errors.count("status: refused"), 1, errors)
 
     def test_settings_are_checked(self):
         for more, words in (({"TUTTI_STATUS_LISTEN": "here"}, 'TUTTI_STATUS_LISTEN is "here"'),

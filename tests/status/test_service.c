@@ -1,5 +1,8 @@
 /* The socket of a process: a service in this process, and clients that connect to it. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +13,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "status/place.h"
+#include "status/seal.h"
 #include "status/service.h"
 #include "status/talk.h"
 #include "support/unit.h"
@@ -29,7 +33,7 @@ static char folder[] = "/tmp/tt-service-XXXXXX";
 static struct tt_service *open_service(uint32_t rank)
 {
     const struct tt_service_conf conf = {
-        .job = JOB, .rank = rank, .nranks = 1, .nhosts = 1, .tidies = true
+        .job = JOB, .rank = rank, .nranks = 1, .nhosts = 1, .tidies = true, .listens = true
     };
     struct tt_service *s;
 
@@ -260,6 +264,103 @@ static void clients_that_do_not_read_are_dropped(void **state)
     tt_service_close(s);
 }
 
+#define TOKEN "a token of 24 characters"
+
+/* Sets TUTTI_STATUS_LISTEN to a free port of loopback. */
+static struct sockaddr_in choose_port(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t bytes = sizeof at;
+    char text[32];
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    close(fd);
+    snprintf(text, sizeof text, "127.0.0.1:%u", ntohs(at.sin_port));
+    setenv("TUTTI_STATUS_LISTEN", text, 1);
+    setenv("TUTTI_STATUS_TOKEN", TOKEN, 1);
+    return at;
+}
+
+/* Proves the token. */
+static void talk_open_remote(struct talker *t, struct tt_service *s, const struct sockaddr_in *at,
+                             struct tt_seal *seal)
+{
+    struct tt_seal_nonces n = { .client = { 7 } };
+    uint8_t frame[TT_SEAL_FRAME_MAX];
+    struct tt_frame f;
+
+    t->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(t->fd, (const struct sockaddr *)at, sizeof *at), 0);
+    assert_int_equal(fcntl(t->fd, F_SETFL, O_NONBLOCK), 0);
+    tt_framer_init(&t->in, TT_TALK_BODY_MAX + TT_SEAL_BYTES);
+    assert_true(talk_next(t, s, &f));
+    assert_true(tt_seal_challenge_read(&f, &n));
+    talk_send(t, frame, tt_seal_proof_write(&n, TOKEN, frame));
+    assert_true(talk_next(t, s, &f));
+    assert_true(tt_seal_accept_read(&f, TOKEN, &n));
+    tt_seal_begin(seal, &n, TOKEN, false);
+}
+
+/* All places are taken by clients that do not read their answers. */
+static void clients_without_a_place_get_the_cause(void **state)
+{
+    const struct tt_collect_query q = { .what = TT_COLLECT_ALL, .timeout_ms = 1000 };
+    const struct sockaddr_in at = choose_port();
+    struct talker t[TT_SERVICE_CLIENTS_MAX], remote;
+    uint8_t request[TT_TALK_FRAME_MAX];
+    char why[TT_TALK_BODY_MAX];
+    struct tt_talk_hello hello;
+    struct tt_service *s = open_service(0);
+    struct tt_seal seal;
+    struct tt_frame f;
+
+    (void)state;
+    talk_open_remote(&remote, s, &at, &seal);
+    assert_true(talk_next(&remote, s, &f));
+    assert_true(tt_seal_check(&seal, &f) && tt_talk_hello_read(&f, &hello));
+    talk_close(&remote);
+    fill_trace(4000);
+    for (uint32_t i = 0; i < TT_SERVICE_CLIENTS_MAX; i++) {
+        talk_open(&t[i]);
+        assert_true(talk_next(&t[i], s, &f));
+        talk_send(&t[i], request, tt_talk_request_write(&q, request));
+        tt_service_serve(s);
+    }
+    talk_open_remote(&remote, s, &at, &seal);
+    assert_true(talk_next(&remote, s, &f));
+    assert_true(tt_seal_check(&seal, &f) && tt_talk_refused_read(&f, why));
+    assert_string_equal(why, "it is serving other queries");
+    assert_false(talk_next(&remote, s, &f));
+    talk_close(&remote);
+    for (uint32_t i = 0; i < TT_SERVICE_CLIENTS_MAX; i++)
+        talk_close(&t[i]);
+    tt_service_close(s);
+    unsetenv("TUTTI_STATUS_LISTEN");
+    unsetenv("TUTTI_STATUS_TOKEN");
+}
+
+/* The program continues without the port, and has no last error of it. */
+static void a_port_that_is_taken_is_no_error(void **state)
+{
+    const struct sockaddr_in at = choose_port();
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char before[1024];
+    struct tt_service *s;
+
+    (void)state;
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    snprintf(before, sizeof before, "%s", tutti_last_error());
+    s = open_service(0);
+    assert_string_equal(tutti_last_error(), before);
+    tt_service_close(s);
+    close(fd);
+    unsetenv("TUTTI_STATUS_LISTEN");
+    unsetenv("TUTTI_STATUS_TOKEN");
+}
+
 /* A new service with the same rank takes the path; the end of the old one does not remove it. */
 static void a_replaced_socket_stays(void **state)
 {
@@ -318,6 +419,24 @@ static void the_setting_is_checked(void **state)
     setenv("TUTTI_STATUS", folder, 1);
 }
 
+/* A member of an elastic run has no token of a job. */
+static void elastic_runs_do_not_listen(void **state)
+{
+    struct tt_service_conf conf = { .job = JOB, .nranks = 1, .listens = true, .token = "" };
+    struct tt_service *s;
+
+    (void)state;
+    setenv("TUTTI_STATUS", "0", 1);
+    setenv("TUTTI_STATUS_LISTEN", "127.0.0.1:0", 1);
+    assert_int_equal(tt_service_open(&s, &conf), TUTTI_ERR_INVALID);
+    conf.is_elastic = true;
+    assert_int_equal(tt_service_open(&s, &conf), TUTTI_OK);
+    assert_int_equal(tt_service_fd(s), -1);
+    tt_service_close(s);
+    unsetenv("TUTTI_STATUS_LISTEN");
+    setenv("TUTTI_STATUS", folder, 1);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -340,6 +459,9 @@ int main(void)
         cmocka_unit_test(a_replaced_socket_stays),
         cmocka_unit_test(few_descriptors_are_left_to_the_program),
         cmocka_unit_test(the_setting_is_checked),
+        cmocka_unit_test(a_port_that_is_taken_is_no_error),
+        cmocka_unit_test(clients_without_a_place_get_the_cause),
+        cmocka_unit_test(elastic_runs_do_not_listen),
         cmocka_unit_test(clients_that_do_not_read_are_dropped),
     };
 

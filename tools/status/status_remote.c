@@ -52,13 +52,13 @@ bool status_remote_find(const char *address, struct status_where *out, const cha
 static int connect_one(const struct addrinfo *a, uint64_t due_ns, const atomic_bool *stop)
 {
     struct tt_address at = { .bytes = a->ai_addrlen };
-    int fd, err = ETIMEDOUT;
+    int fd, err = EINPROGRESS;
 
     memcpy(&at.storage, a->ai_addr, a->ai_addrlen);
     fd = tt_connect_begin(&at);
     if (fd < 0)
         return -1;
-    while (err == ETIMEDOUT && tt_now_ns() < due_ns && !status_is_stopped(stop)) {
+    while (err == EINPROGRESS && tt_now_ns() < due_ns && !status_is_stopped(stop)) {
         struct pollfd p = { .fd = fd, .events = POLLOUT };
 
         if (status_poll(&p, 1, due_ns, stop) > 0)
@@ -67,8 +67,19 @@ static int connect_one(const struct addrinfo *a, uint64_t due_ns, const atomic_b
     if (err == 0)
         return fd;
     close(fd);
-    errno = err;
+    errno = err == EINPROGRESS ? ETIMEDOUT : err;
     return -1;
+}
+
+/* Returns until when to try an address, so that the ones after it get their share of the time. */
+static uint64_t share_of(const struct addrinfo *a, uint64_t due_ns)
+{
+    const uint64_t now_ns = tt_now_ns();
+    uint64_t n = 0;
+
+    for (; a; a = a->ai_next)
+        n++;
+    return now_ns < due_ns ? now_ns + (due_ns - now_ns) / n : due_ns;
 }
 
 /* Returns a connected descriptor, or -1 with the cause. */
@@ -85,7 +96,7 @@ static int connect_any(const struct status_where *w, uint64_t due_ns, char *why)
         return -1;
     }
     for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = connect_one(a, due_ns, w->stop);
+        fd = connect_one(a, share_of(a, due_ns), w->stop);
         err = errno;
     }
     freeaddrinfo(list);
@@ -146,14 +157,18 @@ static const char *greet(struct status_link *l, const char *token, uint64_t due_
         return "it is no status port of Tutti, or of another version";
     if (!send_proof(l, token, &n) || !await_frame(l, due_ns, &f))
         return errno == ETIMEDOUT ? "it does not respond (is its process stopped?)"
-                                  : "it refused the token";
+                                  : "it refused the token, or is too busy";
     if (!tt_seal_accept_read(&f, token, &n))
         return "it does not have the token";
     tt_seal_begin(&l->seal, &n, token, false);
     l->is_sealed = true;
     if (!await_frame(l, due_ns, &f))
         return "it closed the connection (it is serving other queries)";
-    if (!tt_seal_check(&l->seal, &f) || !tt_talk_hello_read(&f, &l->hello))
+    if (!tt_seal_check(&l->seal, &f))
+        return "protocol error (another version of Tutti?)";
+    if (f.type == TT_TALK_REFUSED)
+        return "it is serving other queries";
+    if (!tt_talk_hello_read(&f, &l->hello))
         return "protocol error (another version of Tutti?)";
     return NULL;
 }
