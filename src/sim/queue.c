@@ -142,7 +142,8 @@ static void take_bucket(struct tt_queue *q, int b)
     from->n = 0;
 }
 
-/* The front is empty: fills it with enough of the earliest items for tt_queue_peek. */
+/* The front is empty: fills it with the earliest items, if possible enough for
+ * tt_queue_peek. */
 static void front_refill(struct tt_queue *q)
 {
     q->front_first = q->front_n = 0;
@@ -152,10 +153,12 @@ static void front_refill(struct tt_queue *q)
 
         while (!q->bucket[b].n)
             b++;
-        if (b > 0 && q->front_n + q->bucket[b].n > FRONT_MAX)
-            spread_bucket(q, &q->bucket[b]);
-        else
+        if (b == 0 || q->front_n + q->bucket[b].n <= FRONT_MAX)
             take_bucket(q, b);
+        else if (q->front_n)
+            break;      /* a far bucket would extend the front: pushes before it are all inserted */
+        else
+            spread_bucket(q, &q->bucket[b]);
     }
 }
 

@@ -142,12 +142,37 @@ static void order_holds_for_near_and_far_times(void **state)
     }
 }
 
+/* A few near items do not extend the front to many far ones: it would have to sort the pushes
+ * between them one by one. */
+static void far_items_stay_out_of_a_short_front(void **state)
+{
+    struct tt_queue_item item;
+    struct tt_queue q;
+
+    (void)state;
+    tt_queue_init(&q);
+    tt_queue_push(&q, (struct tt_queue_item){ 1, 0 });
+    for (uint32_t i = 0; i < 1000; i++)
+        tt_queue_push(&q, (struct tt_queue_item){ (1u << 30) + i, i });
+    assert_true(tt_queue_pop(&q, &item));
+    assert_true(q.front_end_ps < 1u << 30);
+    for (uint32_t i = 0; i < 1000; i++)
+        tt_queue_push(&q, (struct tt_queue_item){ 5000 - i, i });
+    assert_int_equal(q.front_n, q.front_first);
+    for (uint32_t i = 0; i < 2000; i++) {
+        assert_true(tt_queue_pop(&q, &item));
+        assert_int_equal(item.time_ps, i < 1000 ? 4001 + i : (1u << 30) + i - 1000);
+    }
+    tt_queue_fini(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_times_keep_their_order),
         cmocka_unit_test(order_holds_for_many_events),
         cmocka_unit_test(order_holds_for_near_and_far_times),
+        cmocka_unit_test(far_items_stay_out_of_a_short_front),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
