@@ -301,6 +301,8 @@ static tutti_status run_all(const struct sim_start_options *o, const struct mach
         simulate_central(o, m, &r->central);
     if (o->ngroups)
         st = sim_start_split(o, &r->split);
+    if (st)
+        r->split = (struct sim_start_split){ .total_ns = 0 };
     r->wall_s = (double)(tt_now_ns() - began_ns) / 1e9;
     return st;
 }
@@ -333,7 +335,7 @@ int sim_start_main(int argc, char **argv)
         return 2;
     }
     st = run_all(&o, &m, &r);
-    if (!st)
+    if (r.whole.nranks)     /* also if the split has failed */
         (o.json ? sim_start_print_json : sim_start_print_text)(&o, &r);
     if (!st && o.svg)
         st = sim_start_draw(o.svg, &r.whole);

@@ -33,7 +33,7 @@ struct sim_start_result {
     struct tt_start_finding findings[TT_START_FINDINGS_MAX];
     uint32_t nfindings;
     struct tt_central_result central;   /* with --baseline */
-    struct sim_start_split split;       /* with --split */
+    struct sim_start_split split;       /* with --split; zero if it has failed */
     double wall_s;
 };
 

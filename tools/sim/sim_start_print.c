@@ -162,7 +162,7 @@ void sim_start_print_text(const struct sim_start_options *o, const struct sim_st
     }
     if (o->baseline)
         print_central(o, r);
-    if (o->ngroups)
+    if (r->split.total_ns > 0)
         print_split(o, r);
 }
 
@@ -353,7 +353,7 @@ void sim_start_print_json(const struct sim_start_options *o, const struct sim_st
     json_object_object_add(all, "findings", json_findings(r));
     if (o->baseline)
         json_object_object_add(all, "baseline", json_central(r));
-    if (o->ngroups)
+    if (r->split.total_ns > 0)
         json_object_object_add(all, "split", json_split(o, r));
     add_real(all, "wall_s", r->wall_s);
     add_int(all, "memory_bytes", (uint64_t)usage.ru_maxrss * 1024);
