@@ -13,12 +13,12 @@
 #include "comm/link_probe.h"
 #include "comm/chunks.h"
 #include "comm/enter.h"
-#include "comm/entry.h"
+#include "comm/thread_guard.h"
 #include "comm/lanes.h"
 #include "comm/links.h"
 #include "comm/measure.h"
 #include "comm/plugins.h"
-#include "comm/liveness.h"
+#include "comm/blame_search.h"
 #include "comm/surroundings.h"
 #include "comm/tunes.h"
 #include "engine/engine.h"
@@ -51,7 +51,7 @@ struct tt_world {
     uint32_t pair_ns;               /* protected by overlay_lock: measured and sent by rank 0; 0:
                                        not yet */
     pthread_mutex_t probe_lock;
-    struct tt_liveness probe;          /* protected by probe_lock */
+    struct tt_blame_search probe;          /* protected by probe_lock */
     struct tt_neighbours *neighbours;   /* with overlay_lock: roll_call.h. NULL: not needed yet */
     bool leads_dumps;               /* dumps of this process have the ranks and the clock of this
                                        job */
@@ -164,7 +164,7 @@ struct tutti_comm {
     bool guarded;               /* tt_comm_guard */
     uint32_t ncreations[TT_COMM_CREATIONS];     /* calls by which it created others, for the
                                                    trace */
-    struct tt_entry entry;      /* detects calls of a second thread */
+    struct tt_thread_guard entry;      /* detects calls of a second thread */
     struct tt_cost_model model;
     const struct tt_topo_link *links;   /* [TT_DISTANCES] links between ranks by distance, 0:
                                            unknown; the world's, equal on all ranks */

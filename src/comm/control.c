@@ -81,7 +81,7 @@ void tt_control_query(void *arg, const struct tt_waiting *about)
     bool ask;
 
     pthread_mutex_lock(&w->probe_lock);
-    ask = tt_liveness_should_query(&w->probe, about->rank, now_ns);
+    ask = tt_blame_search_should_query(&w->probe, about->rank, now_ns);
     pthread_mutex_unlock(&w->probe_lock);
     write_query(frame, about, now_ns);
     if (ask)
@@ -101,7 +101,7 @@ enum tt_blame tt_control_find_silent(void *arg, const struct tt_waiting *of, uin
     do {
         now_ns = tt_now_ns();
         pthread_mutex_lock(&w->probe_lock);
-        blame = tt_liveness_blame(&w->probe, of, since_ns, now_ns, out, &ask);
+        blame = tt_blame_search_blame(&w->probe, of, since_ns, now_ns, out, &ask);
         pthread_mutex_unlock(&w->probe_lock);
         write_query(frame, &ask, now_ns);
         if (ask.rank != UINT32_MAX)
@@ -154,7 +154,7 @@ static void handle_response(struct tt_world *w, uint32_t from, struct tt_reader 
     if (r->bad)
         return;
     pthread_mutex_lock(&w->probe_lock);
-    nask = tt_liveness_answer(&w->probe, from, &about, waits, n, number, now_ns, ask);
+    nask = tt_blame_search_answer(&w->probe, from, &about, waits, n, number, now_ns, ask);
     pthread_mutex_unlock(&w->probe_lock);
     for (uint32_t i = 0; i < nask; i++) {
         write_query(frame, &ask[i], now_ns);
@@ -175,7 +175,7 @@ static void world_handle_failure(struct tt_world *w, uint32_t from, uint32_t id,
     if (r->bad)
         return;
     pthread_mutex_lock(&w->probe_lock);
-    tt_liveness_failed(&w->probe, from);
+    tt_blame_search_failed(&w->probe, from);
     pthread_mutex_unlock(&w->probe_lock);
     tt_engine_fail_context(w->engine, from, id, (tutti_status)status, sentence);
 }

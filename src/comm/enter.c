@@ -54,7 +54,7 @@ tutti_status tt_comm_enter(tutti_comm *comm, const char *call)
     st = tt_comm_hold(comm, call);
     if (st)
         return st;
-    other = tt_entry_take(&comm->entry, call);
+    other = tt_thread_guard_take(&comm->entry, call);
     if (!other)
         return TUTTI_OK;
     st = refuse_second(comm, call, other);
@@ -66,6 +66,6 @@ void tt_comm_leave(tutti_comm *comm)
 {
     if (!comm)
         return;
-    tt_entry_leave(&comm->entry);
+    tt_thread_guard_leave(&comm->entry);
     tt_comm_unhold(comm);
 }

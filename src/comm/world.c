@@ -530,7 +530,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
                               struct tt_world_offer *offer)
 {
     struct tt_world *w = calloc(1, sizeof *w);
-    struct tt_liveness_rank *asked;
+    struct tt_blame_search_rank *asked;
     struct tt_engine_conf engine = {
         .rank = conf->rank,
         .nranks = conf->nranks,
@@ -563,7 +563,7 @@ tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf 
         st = tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u ranks", conf->nranks);
         goto destroy;
     }
-    tt_liveness_init(&w->probe, asked, conf->nranks);
+    tt_blame_search_init(&w->probe, asked, conf->nranks);
     st = tt_record_store_init(&w->records, conf->nranks);
     if (st)
         goto destroy;

@@ -23,7 +23,7 @@
 #include "engine/failure.h"
 #include "trace/dump.h"
 #include "wire/registry.h"
-#include "wire/verbs/verbs_choice.h"
+#include "wire/verbs/verbs_filter.h"
 
 /* Records that the last opened wire is unusable, with the last error as the reason. It is logged
  * later, when the rank that logs for this host has been determined. */
@@ -57,7 +57,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         .ofi_provider = getenv("TUTTI_OFI_PROVIDER"),
     };
     struct tt_lane_limits limits;
-    struct tt_verbs_choice rdma;
+    struct tt_verbs_filter rdma;
     int64_t cma = 0, silence_s = 0, hmem = 0;
     tutti_status st = tt_wire_check_list(conf->wires);
 
@@ -70,7 +70,7 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
     wc.ofi_hmem = hmem;
     st = tt_registry_check();       /* reported even if no wire registers memory */
     if (!st)
-        st = tt_verbs_choice_read(&rdma, wc.rdma_gid);      /* likewise */
+        st = tt_verbs_filter_read(&rdma, wc.rdma_gid);      /* likewise */
     if (st)
         return st;
     wc.secret = e->secret;

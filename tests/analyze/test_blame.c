@@ -1,7 +1,7 @@
-/* The sentence of a failed call (comm/liveness.c) and the diagnosis of the dumps (src/analyze) for
- * the same simulated jobs with one fault each. Each waiting rank queries the others as after its
- * deadline, and receives their state at that time. It names no innocent rank, and no rank that the
- * diagnosis does not name. */
+/* The sentence of a failed call (comm/blame_search.c) and the diagnosis of the dumps (src/analyze)
+ * for the same simulated jobs with one fault each. Each waiting rank queries the others as after
+ * its deadline, and receives their state at that time. It names no innocent rank, and no rank that
+ * the diagnosis does not name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "analyze/job.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/liveness.h"
+#include "comm/blame_search.h"
 
 #define HISTORIES 300u
 #define RANKS_MAX 64u
@@ -98,8 +98,8 @@ static void end(struct history *h)
 /* ---- queries ---- */
 
 /* A rank receives a query, and so do the ranks that it waits for. */
-static void query(const struct history *h, struct tt_liveness *p, const struct tt_waiting *about,
-                  uint64_t now)
+static void query(const struct history *h, struct tt_blame_search *p,
+                  const struct tt_waiting *about, uint64_t now)
 {
     const struct state *s = &h->ranks[about->rank];
     struct tt_waiting ask[TT_WAITINGS];
@@ -107,8 +107,8 @@ static void query(const struct history *h, struct tt_liveness *p, const struct t
 
     if (!s->responds)
         return;
-    n = tt_liveness_answer(p, about->rank, about, s->waits, s->n, p->rank[about->rank].asked_ns,
-                           now + TT_MS, ask);
+    n = tt_blame_search_answer(p, about->rank, about, s->waits, s->n, p->rank[about->rank].asked_ns,
+                               now + TT_MS, ask);
     for (uint32_t i = 0; i < n; i++)
         query(h, p, &ask[i], now);
 }
@@ -116,18 +116,18 @@ static void query(const struct history *h, struct tt_liveness *p, const struct t
 /* Returns the named rank, or NONE, of the rank that waits as in *w. */
 static uint32_t named_by(const struct history *h, const struct tt_waiting *w, bool *is_silent)
 {
-    static struct tt_liveness_rank ranks[RANKS_MAX];
-    struct tt_liveness p;
+    static struct tt_blame_search_rank ranks[RANKS_MAX];
+    struct tt_blame_search p;
     struct tt_blamed b;
     struct tt_waiting ask;
     enum tt_blame blame = TT_BLAME_OPEN;
     uint64_t now = START;
 
     memset(ranks, 0, sizeof ranks);
-    tt_liveness_init(&p, ranks, h->nranks);
+    tt_blame_search_init(&p, ranks, h->nranks);
     for (uint32_t turn = 0; blame == TT_BLAME_OPEN; turn++, now += 2 * TT_MS) {
         assert_true(turn < TURNS_MAX);
-        blame = tt_liveness_blame(&p, w, START, now, &b, &ask);
+        blame = tt_blame_search_blame(&p, w, START, now, &b, &ask);
         if (ask.rank != UINT32_MAX)
             query(h, &p, &ask, now);
     }

@@ -34,7 +34,7 @@ static struct tt_world *make_world(void)
     pthread_mutex_init(&w->probe_lock, NULL);
     pthread_mutex_init(&w->cards_lock, NULL);
     tt_assert(tt_record_store_init(&w->records, NRANKS) == TUTTI_OK);
-    tt_liveness_init(&w->probe, calloc(NRANKS, sizeof(struct tt_liveness_rank)), NRANKS);
+    tt_blame_search_init(&w->probe, calloc(NRANKS, sizeof(struct tt_blame_search_rank)), NRANKS);
     w->rank = conf.rank;
     w->nranks = NRANKS;
     w->places = calloc(NRANKS, sizeof *w->places);

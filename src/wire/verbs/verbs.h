@@ -2,7 +2,7 @@
  *
  *  verbs.c         the wire: open, poll, sleep, the table of operations
  *  verbs_device.c  selection of devices, ports and GIDs
- *  verbs_choice.c  settings of the user (pure)
+ *  verbs_filter.c  settings of the user (pure)
  *  verbs_queue.c   shared queues and their receives, and queue pairs
  *  verbs_link.c    links: set-up and teardown
  *  verbs_lane.c    lanes: set-up, failure and recovery
@@ -41,7 +41,7 @@
 #include "wire/dqplb.h"
 #include "wire/rput/rput.h"
 #include "wire/rput/rput_queue.h"
-#include "wire/verbs/verbs_choice.h"
+#include "wire/verbs/verbs_filter.h"
 #include "wire/verbs/verbs_frame.h"
 #include "wire/wire.h"
 
@@ -208,7 +208,7 @@ struct tt_verbs_rail {
                                        none */
     bool up;
     bool dead;                      /* the device has failed permanently */
-    struct tt_verbs_choice choice;
+    struct tt_verbs_filter choice;
     uint8_t port, gid_index;
     uint16_t pkey_index;
     uint8_t mtu;                    /* enum ibv_mtu */
@@ -259,7 +259,7 @@ static inline uint8_t *tt_verbs_staging(struct tt_verbs_stream *s, uint64_t mess
 /* ---- verbs_device.c ---- */
 /* Opens ports of the devices that the rule allows (in the syntax of `interfaces`), or without a
  * rule of those near this process: the first port of each, then others. gid: as in
- * tt_verbs_choice_read; unless given by index, it must be an address of this network namespace.
+ * tt_verbs_filter_read; unless given by index, it must be an address of this network namespace.
  * UNSUPPORTED states the reason. */
 tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails,
                                  const char *rule, const char *gid);

@@ -54,7 +54,7 @@ static int merit_here(const struct tt_verbs_rail *rail, const struct ibv_gid_ent
 {
     if (rail->infiniband)
         return e->gid_index == 0;
-    if (!tt_verbs_choice_allows(&rail->choice, e->gid_index, e->gid.raw))
+    if (!tt_verbs_filter_allows(&rail->choice, e->gid_index, e->gid.raw))
         return 0;
     if (rail->choice.gid_by == TT_VERBS_GID_INDEX)
         return 1;
@@ -107,7 +107,7 @@ static bool choose_pkey(struct tt_verbs_rail *rail, uint32_t nkeys)
         if (ibv_query_pkey(rail->context, rail->port, (int)i, &key) == 0)
             table[i] = be16toh(key);
     }
-    index = tt_verbs_choice_pkey(&rail->choice, table, nkeys < PKEYS_MAX ? nkeys : PKEYS_MAX);
+    index = tt_verbs_filter_pkey(&rail->choice, table, nkeys < PKEYS_MAX ? nkeys : PKEYS_MAX);
     if (index < 0)
         return false;
     rail->pkey_index = (uint16_t)index;
@@ -189,7 +189,7 @@ static bool rail_open_objects(struct tt_verbs_rail *rail)
 
 /* Opens the device with its first usable port after `behind`. On failure *why is the reason. */
 static bool rail_open(struct tt_verbs_rail *out, struct ibv_device *from, uint8_t behind,
-                      const struct tt_verbs_choice *choice, const char **why)
+                      const struct tt_verbs_filter *choice, const char **why)
 {
     struct tt_verbs_rail rail = { .context = ibv_open_device(from), .choice = *choice };
 
@@ -328,7 +328,7 @@ static uint8_t last_port(const struct tt_verbs_rail *rail, uint32_t nrails, cons
  * without a rail; with `again`, of each device with one. */
 static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails,
                       struct ibv_device *const *list, int n, const char *rule,
-                      const struct tt_verbs_choice *choice, bool near, bool again,
+                      const struct tt_verbs_filter *choice, bool near, bool again,
                       struct reasons *reasons)
 {
     const bool named = rule && *rule;
@@ -368,9 +368,9 @@ tutti_status tt_verbs_rails_open(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint
     struct reasons reasons = { .at = 0 };
     struct ibv_device **list;
     char sentence[300];
-    struct tt_verbs_choice choice;
+    struct tt_verbs_filter choice;
     int n = 0;
-    const tutti_status st = tt_verbs_choice_read(&choice, gid);
+    const tutti_status st = tt_verbs_filter_read(&choice, gid);
 
     if (st)
         return st;

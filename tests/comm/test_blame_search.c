@@ -2,19 +2,19 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/prng.h"
-#include "comm/liveness.h"
+#include "comm/blame_search.h"
 #include "support/unit.h"
 
 #define N 8u
 #define START (1000 * TT_SECOND)
 
-static struct tt_liveness_rank ranks[N];
-static struct tt_liveness probe;
+static struct tt_blame_search_rank ranks[N];
+static struct tt_blame_search probe;
 
 static void begin(void)
 {
     memset(ranks, 0, sizeof ranks);
-    tt_liveness_init(&probe, ranks, N);
+    tt_blame_search_init(&probe, ranks, N);
 }
 
 /* All in one collective. */
@@ -29,8 +29,8 @@ static bool answer(uint32_t rank, uint32_t waits_for, uint64_t now)
 {
     const struct tt_waiting w = waiting(waits_for), of = waiting(rank);
     struct tt_waiting ask[TT_WAITINGS];
-    const uint32_t n =
-        tt_liveness_answer(&probe, rank, &of, &w, 1, rank < N ? ranks[rank].asked_ns : 0, now, ask);
+    const uint32_t n = tt_blame_search_answer(&probe, rank, &of, &w, 1,
+                                              rank < N ? ranks[rank].asked_ns : 0, now, ask);
 
     assert_true(n == 0 || (n == 1 && ask[0].rank == waits_for));
     return n > 0;
@@ -41,15 +41,16 @@ static uint32_t answer_none(uint32_t rank, const struct tt_waiting *of, uint64_t
 {
     struct tt_waiting waits[TT_WAITINGS] = { 0 }, ask[TT_WAITINGS];
 
-    return tt_liveness_answer(&probe, rank, of, waits, 0, ranks[rank].asked_ns, now, ask);
+    return tt_blame_search_answer(&probe, rank, of, waits, 0, ranks[rank].asked_ns, now, ask);
 }
 
-/* Calls tt_liveness_blame; *guilty: the unresponsive rank, or the idle one. */
-static enum tt_blame blame_of(struct tt_liveness *p, const struct tt_waiting *w, uint64_t since_ns,
-                              uint64_t now_ns, uint32_t *guilty, struct tt_waiting *ask)
+/* Calls tt_blame_search_blame; *guilty: the unresponsive rank, or the idle one. */
+static enum tt_blame blame_of(struct tt_blame_search *p, const struct tt_waiting *w,
+                              uint64_t since_ns, uint64_t now_ns, uint32_t *guilty,
+                              struct tt_waiting *ask)
 {
     struct tt_blamed b;
-    const enum tt_blame blame = tt_liveness_blame(p, w, since_ns, now_ns, &b, ask);
+    const enum tt_blame blame = tt_blame_search_blame(p, w, since_ns, now_ns, &b, ask);
 
     *guilty = blame == TT_BLAME_RANK ? b.silent : b.idle;
     return blame;
@@ -78,7 +79,7 @@ static uint32_t blamed_after(const uint32_t waits_for[N], uint32_t silent, uint6
     begin();
     for (; now < START + ns; now += 10 * TT_MS) {
         uint32_t ask = 0;
-        bool now_ask = tt_liveness_should_query(&probe, ask, now);
+        bool now_ask = tt_blame_search_should_query(&probe, ask, now);
 
         for (uint32_t i = 0; now_ask && i < 2 * N; i++) {
             if (silent >> ask & 1)
@@ -136,11 +137,11 @@ static void an_answer_ends_the_silence(void **state)
 {
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 3, START));
+    assert_true(tt_blame_search_should_query(&probe, 3, START));
     assert_int_equal(blamed(3, START + TT_SECOND), 3);
     assert_false(answer(3, UINT32_MAX, START + TT_SECOND));
     assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);
-    assert_true(tt_liveness_should_query(&probe, 3, START + 10 * TT_SECOND));
+    assert_true(tt_blame_search_should_query(&probe, 3, START + 10 * TT_SECOND));
     /* it is queried again only now */
     assert_int_equal(blamed(3, START + 10 * TT_SECOND), UINT32_MAX);
     assert_int_equal(blamed(3, START + 10 * TT_SECOND + TT_PROBE_SILENCE_NS_MAX), 3);
@@ -153,17 +154,17 @@ static void slow_responses_extend_the_silence(void **state)
 
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 1, START));
+    assert_true(tt_blame_search_should_query(&probe, 1, START));
     assert_false(answer(1, UINT32_MAX, START + took));
-    assert_true(tt_liveness_should_query(&probe, 3, asked));
+    assert_true(tt_blame_search_should_query(&probe, 3, asked));
     assert_int_equal(blamed(3, asked + TT_RESPONSE_SILENCE_NS), UINT32_MAX);
     assert_int_equal(blamed(3, asked + TT_RESPONSE_SLOWER * took - 1), UINT32_MAX);
     assert_int_equal(blamed(3, asked + TT_RESPONSE_SLOWER * took), 3);
     for (uint32_t i = 0; i < 30; i++) {         /* the machine is idle again */
-        assert_true(tt_liveness_should_query(&probe, 1, asked + (2 + i) * TT_SECOND));
+        assert_true(tt_blame_search_should_query(&probe, 1, asked + (2 + i) * TT_SECOND));
         answer(1, UINT32_MAX, asked + (2 + i) * TT_SECOND + TT_MS);
     }
-    assert_true(tt_liveness_should_query(&probe, 2, START + 40 * TT_SECOND));
+    assert_true(tt_blame_search_should_query(&probe, 2, START + 40 * TT_SECOND));
     assert_int_equal(blamed(2, START + 40 * TT_SECOND + TT_RESPONSE_SILENCE_NS), 2);
 }
 
@@ -175,7 +176,7 @@ static void repeated_queries_keep_the_silence(void **state)
     (void)state;
     begin();
     for (; now < START + TT_SECOND; now += TT_MS)
-        asked += tt_liveness_should_query(&probe, 5, now);
+        asked += tt_blame_search_should_query(&probe, 5, now);
     assert_int_equal(asked, TT_SECOND / TT_PROBE_EVERY_NS);        /* and not more often */
     assert_int_equal(blamed(5, now), 5);
 }
@@ -184,9 +185,9 @@ static void changed_replies_are_followed(void **state)
 {
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 1, START));
+    assert_true(tt_blame_search_should_query(&probe, 1, START));
     assert_true(answer(1, 2, START));           /* this queries 2 */
-    assert_true(tt_liveness_should_query(&probe, 1, START + 600 * TT_MS));
+    assert_true(tt_blame_search_should_query(&probe, 1, START + 600 * TT_MS));
     assert_true(answer(1, 3, START + 600 * TT_MS));
     assert_int_equal(blamed(1, START + 700 * TT_MS), UINT32_MAX);
     assert_int_equal(blamed(1, START + 1200 * TT_MS), 3);
@@ -220,9 +221,10 @@ static void search_follows_the_operation_if_possible(void **state)
         uint32_t guilty = UINT32_MAX;
 
         begin();
-        assert_true(tt_liveness_should_query(&probe, 1, START));
-        assert_true(tt_liveness_should_query(&probe, cases[i].silent, START));
-        for (uint32_t k = tt_liveness_answer(&probe, 1, &cases[i].of, waits, 3, START, START, ask);
+        assert_true(tt_blame_search_should_query(&probe, 1, START));
+        assert_true(tt_blame_search_should_query(&probe, cases[i].silent, START));
+        for (uint32_t k =
+                 tt_blame_search_answer(&probe, 1, &cases[i].of, waits, 3, START, START, ask);
              k > 0; k--)
             answer(ask[k - 1].rank, UINT32_MAX, START);
         assert_int_equal(blame_of(&probe, &cases[i].of, 0, START + TT_RESPONSE_SILENCE_NS, &guilty,
@@ -243,11 +245,11 @@ static void only_blocking_ranks_are_queried(void **state)
 
     (void)state;
     begin();
-    assert_int_equal(tt_liveness_answer(&probe, 1, &in, waits, 4, START, START, ask), 1);
+    assert_int_equal(tt_blame_search_answer(&probe, 1, &in, waits, 4, START, START, ask), 1);
     assert_int_equal(ask[0].rank, 4);
     assert_int_equal(ask[0].op, 5);
     /* rank 4 was just queried */
-    assert_int_equal(tt_liveness_answer(&probe, 1, &not_in, waits, 4, START, START, ask), 2);
+    assert_int_equal(tt_blame_search_answer(&probe, 1, &not_in, waits, 4, START, START, ask), 2);
     assert_int_equal(ask[0].rank, 3);
     assert_int_equal(ask[1].rank, 6);
 }
@@ -265,10 +267,10 @@ static void all_operations_of_a_rank_count(void **state)
 
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 1, START));
-    assert_int_equal(tt_liveness_answer(&probe, 1, &first, of_1, 2, START, START, ask), 1);
-    assert_int_equal(tt_liveness_answer(&probe, 2, &first, of_2, 1, START, START, ask), 0);
-    assert_true(tt_liveness_should_query(&probe, 3, START));
+    assert_true(tt_blame_search_should_query(&probe, 1, START));
+    assert_int_equal(tt_blame_search_answer(&probe, 1, &first, of_1, 2, START, START, ask), 1);
+    assert_int_equal(tt_blame_search_answer(&probe, 2, &first, of_2, 1, START, START, ask), 0);
+    assert_true(tt_blame_search_should_query(&probe, 3, START));
     assert_int_equal(blame_of(&probe, &first, 0, START + TT_SECOND, &guilty, ask), TT_BLAME_RANK);
     assert_int_equal(guilty, 3);
 }
@@ -285,7 +287,7 @@ static void idle_responsive_rank_is_reported(void **state)
 
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 0, deadline - TT_MS));
+    assert_true(tt_blame_search_should_query(&probe, 0, deadline - TT_MS));
     assert_true(answer(0, 1, deadline - TT_MS));
     assert_true(answer(1, 2, deadline - TT_MS));
     assert_int_equal(answer_none(2, &last, deadline - TT_MS), 0);
@@ -322,11 +324,11 @@ static void failed_calls_lead_to_idle_rank(void **state)
 
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 0, START));
-    assert_int_equal(tt_liveness_answer(&probe, 0, &w, &of_0, 1, START, START, ask), 1);
-    assert_int_equal(tt_liveness_answer(&probe, 1, &w1, &of_1, 1, START, START, ask), 1);
+    assert_true(tt_blame_search_should_query(&probe, 0, START));
+    assert_int_equal(tt_blame_search_answer(&probe, 0, &w, &of_0, 1, START, START, ask), 1);
+    assert_int_equal(tt_blame_search_answer(&probe, 1, &w1, &of_1, 1, START, START, ask), 1);
     assert_int_equal(answer_none(2, &w2, START), 0);
-    assert_int_equal(tt_liveness_blame(&probe, &w, START, START, &b, ask), TT_BLAME_NOBODY);
+    assert_int_equal(tt_blame_search_blame(&probe, &w, START, START, &b, ask), TT_BLAME_NOBODY);
     assert_int_equal(b.idle, 2);
     assert_int_equal(b.next, 1);
     assert_true(b.next_ended);
@@ -343,11 +345,11 @@ static void several_idle_ranks_are_not_named(void **state)
 
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 0, START));
-    assert_int_equal(tt_liveness_answer(&probe, 0, &w, of_0, 2, START, START, ask), 2);
+    assert_true(tt_blame_search_should_query(&probe, 0, START));
+    assert_int_equal(tt_blame_search_answer(&probe, 0, &w, of_0, 2, START, START, ask), 2);
     answer_none(1, &w, START);
     answer_none(2, &w, START);
-    assert_int_equal(tt_liveness_blame(&probe, &w, START, START, &b, ask), TT_BLAME_NOBODY);
+    assert_int_equal(tt_blame_search_blame(&probe, &w, START, START, &b, ask), TT_BLAME_NOBODY);
     assert_int_equal(b.idle, UINT32_MAX);
     assert_int_equal(b.next, 1);
     assert_false(b.next_ended);
@@ -362,20 +364,21 @@ static void silent_failed_rank_is_not_blamed(void **state)
 
     (void)state;
     begin();
-    tt_liveness_failed(&probe, 0);
-    assert_true(tt_liveness_should_query(&probe, 0, START));
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_RESPONSE_SILENCE_NS - 1, &b, ask),
-                     TT_BLAME_OPEN);
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + TT_RESPONSE_SILENCE_NS, &b, ask),
+    tt_blame_search_failed(&probe, 0);
+    assert_true(tt_blame_search_should_query(&probe, 0, START));
+    assert_int_equal(
+        tt_blame_search_blame(&probe, &w, 0, START + TT_RESPONSE_SILENCE_NS - 1, &b, ask),
+        TT_BLAME_OPEN);
+    assert_int_equal(tt_blame_search_blame(&probe, &w, 0, START + TT_RESPONSE_SILENCE_NS, &b, ask),
                      TT_BLAME_NOBODY);
     assert_int_equal(b.gone, 0);
     assert_int_equal(b.silent, UINT32_MAX);
     answer_none(0, &w, START + TT_SECOND);
-    assert_true(tt_liveness_should_query(&probe, 0, START + 2 * TT_SECOND));
-    assert_int_equal(tt_liveness_blame(&probe, &w, 0, START + 6 * TT_SECOND, &b, ask),
+    assert_true(tt_blame_search_should_query(&probe, 0, START + 2 * TT_SECOND));
+    assert_int_equal(tt_blame_search_blame(&probe, &w, 0, START + 6 * TT_SECOND, &b, ask),
                      TT_BLAME_RANK);
     assert_int_equal(b.silent, 0);
-    tt_liveness_failed(&probe, N);
+    tt_blame_search_failed(&probe, N);
 }
 
 static void old_reply_is_not_new(void **state)
@@ -387,9 +390,9 @@ static void old_reply_is_not_new(void **state)
 
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 1, old));
-    assert_true(tt_liveness_should_query(&probe, 1, asked));
-    assert_int_equal(tt_liveness_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
+    assert_true(tt_blame_search_should_query(&probe, 1, old));
+    assert_true(tt_blame_search_should_query(&probe, 1, asked));
+    assert_int_equal(tt_blame_search_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
     assert_int_equal(blame_of(&probe, &w, deadline, asked + TT_MS, &guilty, ask), TT_BLAME_OPEN);
     assert_int_equal(
         blame_of(&probe, &w, deadline, asked + TT_RESPONSE_SILENCE_NS - 1, &guilty, ask),
@@ -400,10 +403,10 @@ static void old_reply_is_not_new(void **state)
 
     /* In the opposite order: the new one overtakes it. */
     begin();
-    assert_true(tt_liveness_should_query(&probe, 1, old));
-    assert_true(tt_liveness_should_query(&probe, 1, asked));
-    assert_int_equal(tt_liveness_answer(&probe, 1, &w, &next, 1, asked, asked + TT_MS, ask), 1);
-    assert_int_equal(tt_liveness_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
+    assert_true(tt_blame_search_should_query(&probe, 1, old));
+    assert_true(tt_blame_search_should_query(&probe, 1, asked));
+    assert_int_equal(tt_blame_search_answer(&probe, 1, &w, &next, 1, asked, asked + TT_MS, ask), 1);
+    assert_int_equal(tt_blame_search_answer(&probe, 1, &w, ask, 0, old, asked + TT_MS, ask), 0);
     assert_int_equal(
         blame_of(&probe, &w, deadline, asked + TT_MS + TT_RESPONSE_SILENCE_NS, &guilty, ask),
         TT_BLAME_RANK);
@@ -420,7 +423,7 @@ static void reply_before_deadline_does_not_acquit(void **state)
 
     (void)state;
     begin();
-    assert_true(tt_liveness_should_query(&probe, 1, deadline - TT_MS));
+    assert_true(tt_blame_search_should_query(&probe, 1, deadline - TT_MS));
     assert_true(answer(1, 2, deadline - TT_MS));
     assert_false(answer(2, UINT32_MAX, deadline - TT_MS));
     assert_int_equal(blame_of(&probe, &w, deadline, deadline, &guilty, &ask), TT_BLAME_OPEN);
@@ -451,7 +454,7 @@ static void nonexistent_ranks_are_ignored(void **state)
     (void)state;
     tt_prng_init(&p, 4);
     begin();
-    assert_false(tt_liveness_should_query(&probe, N, START));
+    assert_false(tt_blame_search_should_query(&probe, N, START));
     assert_false(answer(N, 0, START));
     assert_false(answer(UINT32_MAX, 0, START));
     assert_false(answer(0, N, START));
@@ -470,10 +473,10 @@ static void nonexistent_ranks_are_ignored(void **state)
             waits[k] = (struct tt_waiting){ 1, (uint32_t)tt_prng_below(&p, 2 * N),
                                             tt_prng_below(&p, 3), tt_prng_below(&p, 2), false };
         if (tt_prng_below(&p, 2))
-            assert_true(!tt_liveness_should_query(&probe, r, now) || r < N);
+            assert_true(!tt_blame_search_should_query(&probe, r, now) || r < N);
         else
-            for (uint32_t k = tt_liveness_answer(&probe, r, &of, waits, n,
-                                                 now - tt_prng_below(&p, TT_SECOND), now, ask);
+            for (uint32_t k = tt_blame_search_answer(&probe, r, &of, waits, n,
+                                                     now - tt_prng_below(&p, TT_SECOND), now, ask);
                  k > 0; k--)
                 assert_true(r < N && ask[k - 1].rank < N);
         blame = blame_of(&probe, &of, since, now, &guilty, ask);

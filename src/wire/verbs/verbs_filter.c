@@ -1,4 +1,4 @@
-#include "wire/verbs/verbs_choice.h"
+#include "wire/verbs/verbs_filter.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ static bool whole_number(const char *text, int base, unsigned long most, unsigne
 }
 
 /* "10.77.0.1", "10.77.0.0/16", "fd00:1::/32". */
-static bool network_parse(struct tt_verbs_choice *c, const char *text)
+static bool network_parse(struct tt_verbs_filter *c, const char *text)
 {
     const char *slash = strchr(text, '/');
     const size_t bytes = slash ? (size_t)(slash - text) : strlen(text);
@@ -48,7 +48,7 @@ static bool network_parse(struct tt_verbs_choice *c, const char *text)
     return true;
 }
 
-static tutti_status gid_parse(struct tt_verbs_choice *c, const char *text)
+static tutti_status gid_parse(struct tt_verbs_filter *c, const char *text)
 {
     unsigned long index;
 
@@ -68,7 +68,7 @@ static tutti_status gid_parse(struct tt_verbs_choice *c, const char *text)
     return TUTTI_OK;
 }
 
-static tutti_status pkey_parse(struct tt_verbs_choice *c, const char *text)
+static tutti_status pkey_parse(struct tt_verbs_filter *c, const char *text)
 {
     unsigned long key;
 
@@ -85,9 +85,9 @@ static tutti_status pkey_parse(struct tt_verbs_choice *c, const char *text)
     return TUTTI_OK;
 }
 
-tutti_status tt_verbs_choice_read(struct tt_verbs_choice *out, const char *gid)
+tutti_status tt_verbs_filter_read(struct tt_verbs_filter *out, const char *gid)
 {
-    struct tt_verbs_choice c = { .gid_by = TT_VERBS_GID_BEST };
+    struct tt_verbs_filter c = { .gid_by = TT_VERBS_GID_BEST };
     int64_t port = 0, level = 0, class = 0;
     tutti_status st = gid_parse(&c, gid);
 
@@ -108,7 +108,7 @@ tutti_status tt_verbs_choice_read(struct tt_verbs_choice *out, const char *gid)
     return TUTTI_OK;
 }
 
-bool tt_verbs_choice_allows(const struct tt_verbs_choice *c, uint32_t index, const uint8_t gid[16])
+bool tt_verbs_filter_allows(const struct tt_verbs_filter *c, uint32_t index, const uint8_t gid[16])
 {
     const uint32_t whole = c->gid_bits / 8, rest = c->gid_bits % 8;
 
@@ -123,7 +123,7 @@ bool tt_verbs_choice_allows(const struct tt_verbs_choice *c, uint32_t index, con
     }
 }
 
-int tt_verbs_choice_pkey(const struct tt_verbs_choice *c, const uint16_t *table, size_t n)
+int tt_verbs_filter_pkey(const struct tt_verbs_filter *c, const uint16_t *table, size_t n)
 {
     int found = -1;
 

@@ -1,4 +1,4 @@
-#include "comm/liveness.h"
+#include "comm/blame_search.h"
 
 #include <string.h>
 
@@ -8,21 +8,22 @@
 
 _Static_assert(TT_WAITINGS <= 8, "bits of due and done");
 
-void tt_liveness_init(struct tt_liveness *p, struct tt_liveness_rank *ranks, uint32_t nranks)
+void tt_blame_search_init(struct tt_blame_search *p, struct tt_blame_search_rank *ranks,
+                          uint32_t nranks)
 {
-    *p = (struct tt_liveness){ .nranks = nranks, .rank = ranks };
+    *p = (struct tt_blame_search){ .nranks = nranks, .rank = ranks };
 }
 
-static void record_query(struct tt_liveness_rank *r, uint64_t now_ns)
+static void record_query(struct tt_blame_search_rank *r, uint64_t now_ns)
 {
     r->asked_ns = now_ns;
     if (!r->first_ns)
         r->first_ns = now_ns;
 }
 
-bool tt_liveness_should_query(struct tt_liveness *p, uint32_t rank, uint64_t now_ns)
+bool tt_blame_search_should_query(struct tt_blame_search *p, uint32_t rank, uint64_t now_ns)
 {
-    struct tt_liveness_rank *r;
+    struct tt_blame_search_rank *r;
 
     if (rank >= p->nranks)
         return false;
@@ -34,7 +35,7 @@ bool tt_liveness_should_query(struct tt_liveness *p, uint32_t rank, uint64_t now
 }
 
 /* Returns, as bits of r->waits, what may keep a rank from its part in the operation in *of. */
-static uint8_t relevant(const struct tt_liveness_rank *r, const struct tt_waiting *of)
+static uint8_t relevant(const struct tt_blame_search_rank *r, const struct tt_waiting *of)
 {
     for (uint32_t i = 0; i < r->nwaits && of->op != UINT64_MAX; i++)
         if (r->waits[i].context == of->context && r->waits[i].op == of->op)
@@ -42,11 +43,12 @@ static uint8_t relevant(const struct tt_liveness_rank *r, const struct tt_waitin
     return (uint8_t)((1u << r->nwaits) - 1);
 }
 
-uint32_t tt_liveness_answer(struct tt_liveness *p, uint32_t rank, const struct tt_waiting *of,
-                            const struct tt_waiting *waits, uint32_t n, uint64_t asked_ns,
-                            uint64_t now_ns, struct tt_waiting ask[TT_WAITINGS])
+uint32_t tt_blame_search_answer(struct tt_blame_search *p, uint32_t rank,
+                                const struct tt_waiting *of, const struct tt_waiting *waits,
+                                uint32_t n, uint64_t asked_ns, uint64_t now_ns,
+                                struct tt_waiting ask[TT_WAITINGS])
 {
-    struct tt_liveness_rank *r;
+    struct tt_blame_search_rank *r;
     uint32_t nask = 0;
 
     if (rank >= p->nranks)
@@ -64,13 +66,13 @@ uint32_t tt_liveness_answer(struct tt_liveness *p, uint32_t rank, const struct t
     for (uint32_t left = relevant(r, of); left; left &= left - 1) {
         const struct tt_waiting *w = &r->waits[__builtin_ctz(left)];
 
-        if (tt_liveness_should_query(p, w->rank, now_ns))
+        if (tt_blame_search_should_query(p, w->rank, now_ns))
             ask[nask++] = *w;
     }
     return nask;
 }
 
-void tt_liveness_failed(struct tt_liveness *p, uint32_t rank)
+void tt_blame_search_failed(struct tt_blame_search *p, uint32_t rank)
 {
     if (rank < p->nranks)
         p->rank[rank].failed = true;
@@ -79,7 +81,7 @@ void tt_liveness_failed(struct tt_liveness *p, uint32_t rank)
 /* ---- blame ---- */
 
 struct search {
-    struct tt_liveness *p;
+    struct tt_blame_search *p;
     uint64_t since_ns, now_ns;
     uint32_t first, last;       /* queue of ranks whose responses must be followed */
     struct tt_blamed found;
@@ -90,7 +92,7 @@ struct search {
 
 static void search_enqueue(struct search *s, uint32_t rank)
 {
-    struct tt_liveness_rank *r = &s->p->rank[rank];
+    struct tt_blame_search_rank *r = &s->p->rank[rank];
 
     if (r->queued || !(r->due & ~r->done))
         return;
@@ -106,7 +108,7 @@ static void search_enqueue(struct search *s, uint32_t rank)
 /* Visits a rank that another rank on the chain waits for. */
 static void visit(struct search *s, const struct tt_waiting *w)
 {
-    struct tt_liveness_rank *r = w->rank < s->p->nranks ? &s->p->rank[w->rank] : NULL;
+    struct tt_blame_search_rank *r = w->rank < s->p->nranks ? &s->p->rank[w->rank] : NULL;
 
     if (!r)
         return;
@@ -137,10 +139,10 @@ static void visit(struct search *s, const struct tt_waiting *w)
 }
 
 /* Finds the rank that the rank in *w waits for, or waited for when it failed. */
-static void find_next(const struct tt_liveness *p, const struct tt_waiting *w,
+static void find_next(const struct tt_blame_search *p, const struct tt_waiting *w,
                       struct tt_blamed *out)
 {
-    const struct tt_liveness_rank *r = w->rank < p->nranks ? &p->rank[w->rank] : NULL;
+    const struct tt_blame_search_rank *r = w->rank < p->nranks ? &p->rank[w->rank] : NULL;
 
     for (uint32_t left = r ? relevant(r, w) : 0; left && out->next == NOBODY; left &= left - 1) {
         const struct tt_waiting *its = &r->waits[__builtin_ctz(left)];
@@ -150,9 +152,9 @@ static void find_next(const struct tt_liveness *p, const struct tt_waiting *w,
     }
 }
 
-enum tt_blame tt_liveness_blame(struct tt_liveness *p, const struct tt_waiting *w,
-                                uint64_t since_ns, uint64_t now_ns, struct tt_blamed *out,
-                                struct tt_waiting *ask)
+enum tt_blame tt_blame_search_blame(struct tt_blame_search *p, const struct tt_waiting *w,
+                                    uint64_t since_ns, uint64_t now_ns, struct tt_blamed *out,
+                                    struct tt_waiting *ask)
 {
     struct search s = {
         .p = p,
@@ -166,7 +168,7 @@ enum tt_blame tt_liveness_blame(struct tt_liveness *p, const struct tt_waiting *
     p->searches++;
     visit(&s, w);
     while (s.first != NOBODY && s.found.silent == NOBODY) {
-        struct tt_liveness_rank *r = &p->rank[s.first];
+        struct tt_blame_search_rank *r = &p->rank[s.first];
         const uint8_t follow = r->due & (uint8_t)~r->done;
 
         s.first = r->next;

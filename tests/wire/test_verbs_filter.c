@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/log.h"
 #include "tutti/tutti.h"
-#include "wire/verbs/verbs_choice.h"
+#include "wire/verbs/verbs_filter.h"
 
 #define V4(a, b, c, d) { [10] = 0xff, [11] = 0xff, [12] = (a), [13] = (b), [14] = (c), [15] = (d) }
 
@@ -23,12 +23,12 @@ static int unset_all(void **state)
 static void unset_options_are_automatic(void **state)
 {
     const uint8_t any[16] = V4(10, 77, 0, 1);
-    struct tt_verbs_choice c;
+    struct tt_verbs_filter c;
 
     (void)state;
-    assert_int_equal(tt_verbs_choice_read(&c, NULL), TUTTI_OK);
+    assert_int_equal(tt_verbs_filter_read(&c, NULL), TUTTI_OK);
     assert_int_equal(c.gid_by, TT_VERBS_GID_BEST);
-    assert_true(tt_verbs_choice_allows(&c, 255, any));
+    assert_true(tt_verbs_filter_allows(&c, 255, any));
     assert_false(c.has_pkey);
     assert_int_equal(c.port, 0);
     assert_int_equal(c.service_level, 0);
@@ -37,14 +37,14 @@ static void unset_options_are_automatic(void **state)
 
 static void given_options_are_used(void **state)
 {
-    struct tt_verbs_choice c;
+    struct tt_verbs_filter c;
 
     (void)state;
     setenv("TUTTI_RDMA_PKEY", "0x8001", 1);
     setenv("TUTTI_RDMA_PORT", "2", 1);
     setenv("TUTTI_RDMA_SERVICE_LEVEL", "3", 1);
     setenv("TUTTI_RDMA_TRAFFIC_CLASS", "106", 1);
-    assert_int_equal(tt_verbs_choice_read(&c, "3"), TUTTI_OK);
+    assert_int_equal(tt_verbs_filter_read(&c, "3"), TUTTI_OK);
     assert_int_equal(c.gid_by, TT_VERBS_GID_INDEX);
     assert_int_equal(c.gid_index, 3);
     assert_true(c.has_pkey);
@@ -89,12 +89,12 @@ static void invalid_text_is_refused(void **state)
     tt_log_set(TT_LOG_NONE);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const bool gid = strcmp(wrong[i].variable, "TUTTI_RDMA_GID") == 0;
-        struct tt_verbs_choice c = { .port = 77 };
+        struct tt_verbs_filter c = { .port = 77 };
 
         unset_all(NULL);
         if (!gid)
             setenv(wrong[i].variable, wrong[i].text, 1);
-        assert_int_equal(tt_verbs_choice_read(&c, gid ? wrong[i].text : NULL), TUTTI_ERR_INVALID);
+        assert_int_equal(tt_verbs_filter_read(&c, gid ? wrong[i].text : NULL), TUTTI_ERR_INVALID);
         assert_non_null(strstr(tutti_last_error(), wrong[i].variable));
         assert_non_null(strstr(tutti_last_error(), wrong[i].text));
         assert_int_equal(c.port, 77);
@@ -125,11 +125,11 @@ static void network_matches_addresses_by_prefix(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tt_verbs_choice c;
+        struct tt_verbs_filter c;
 
-        assert_int_equal(tt_verbs_choice_read(&c, cases[i].network), TUTTI_OK);
+        assert_int_equal(tt_verbs_filter_read(&c, cases[i].network), TUTTI_OK);
         assert_int_equal(c.gid_by, TT_VERBS_GID_NETWORK);
-        if (tt_verbs_choice_allows(&c, 0, cases[i].gid) != cases[i].in)
+        if (tt_verbs_filter_allows(&c, 0, cases[i].gid) != cases[i].in)
             fail_msg("case %zu: %s is wrong", i, cases[i].network);
     }
 }
@@ -145,13 +145,13 @@ static void partition_key_prefers_full_membership(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tt_verbs_choice c;
+        struct tt_verbs_filter c;
 
         unset_all(NULL);
         if (cases[i].key)
             setenv("TUTTI_RDMA_PKEY", cases[i].key, 1);
-        assert_int_equal(tt_verbs_choice_read(&c, ""), TUTTI_OK);
-        assert_int_equal(tt_verbs_choice_pkey(&c, table, sizeof table / sizeof *table),
+        assert_int_equal(tt_verbs_filter_read(&c, ""), TUTTI_OK);
+        assert_int_equal(tt_verbs_filter_pkey(&c, table, sizeof table / sizeof *table),
                          cases[i].index);
     }
 }

@@ -1,15 +1,15 @@
-#include "comm/entry.h"
+#include "comm/thread_guard.h"
 
 #include <linux/membarrier.h>
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* States of tt_entry.owner; no thread has these numbers. */
+/* States of tt_thread_guard.owner; no thread has these numbers. */
 #define SHARED ((uintptr_t)1)       /* all threads enter through `slow` */
 #define CHANGING ((uintptr_t)2)     /* the owner may not have noticed the change to SHARED yet */
 
-_Thread_local char tt_entry_here;
+_Thread_local char tt_thread_guard_here;
 
 static long barrier_of_all(int command)
 {
@@ -18,7 +18,7 @@ static long barrier_of_all(int command)
 
 /* Makes the entry shared. Afterwards, a call of its owner is visible in `fast`, or the owner
  * sees that it must use `slow`. */
-static void entry_share(struct tt_entry *e, uintptr_t owner)
+static void guard_share(struct tt_thread_guard *e, uintptr_t owner)
 {
     if (owner == SHARED)
         return;
@@ -29,7 +29,7 @@ static void entry_share(struct tt_entry *e, uintptr_t owner)
 }
 
 /* Makes the first thread the owner, or no thread, if the kernel has no membarrier. */
-static uintptr_t entry_own(struct tt_entry *e, uintptr_t self)
+static uintptr_t entry_own(struct tt_thread_guard *e, uintptr_t self)
 {
     const bool barrier = barrier_of_all(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
     uintptr_t owner = 0;
@@ -41,7 +41,7 @@ static uintptr_t entry_own(struct tt_entry *e, uintptr_t self)
     return barrier ? self : SHARED;
 }
 
-const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *call)
+const char *tt_thread_guard_take_slow(struct tt_thread_guard *e, uintptr_t self, const char *call)
 {
     uintptr_t owner = atomic_load(&e->owner);
     const char *other = NULL;
@@ -49,14 +49,14 @@ const char *tt_entry_take_slow(struct tt_entry *e, uintptr_t self, const char *c
     if (!owner) {
         owner = entry_own(e, self);
         if (owner == self)
-            return tt_entry_take(e, call);
+            return tt_thread_guard_take(e, call);
     }
     if (atomic_load(&e->slow_thread) == self ||
         (atomic_load(&e->first) == self && atomic_load(&e->fast))) {
         e->nested++;
         return NULL;
     }
-    entry_share(e, owner);
+    guard_share(e, owner);
     if (!atomic_compare_exchange_strong(&e->slow, &other, call))
         return other;
     other = atomic_load(&e->fast);
