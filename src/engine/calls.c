@@ -75,8 +75,9 @@ static bool only_matching_eager(const struct tt_op *op)
 
     if (!c->nunexpected)
         return true;
-    if (op->p2p)
-        return op->exec.npeers == 1 && only_matching_from(op, op->flow[0].cp);
+    if (op->p2p)    /* its flow may not have been looked up yet */
+        return op->exec.npeers == 1 &&
+               only_matching_from(op, tt_sparse_get(&c->peers, c->ranks[op->exec_peers[0].rank]));
     for (const struct tt_peer *p = c->engine->up; p; p = p->next_up)
         if (!only_matching_from(op, tt_sparse_get(&c->peers, p->rank)))
             return false;
