@@ -1,4 +1,4 @@
-/* Times of operations on emulated devices, beside those of the same operations on host memory
+/* Times of operations on emulated devices, compared with the same operations on host memory
  * (bench/bench_emu.py). Each mode prints one JSON object per round; times are in microseconds per
  * operation, of the slowest rank.
  *

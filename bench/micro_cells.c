@@ -1,10 +1,10 @@
-/* The cost of a short message between two processes of one host, by the number of cells of a
- * mailbox and their spacing.
+/* The cost of a short message between two processes of one host, by the number and the spacing of
+ * the cells of a mailbox.
  *
  *   micro_cells     By hand: gcc -O3 -march=native -D_GNU_SOURCE -Ibench bench/micro_cells.c
  *
- * Nanoseconds one way: half of a ping-pong's round trip, median of ROUNDS; one column per
- * layout, run in turn.
+ * Nanoseconds in one direction: half of a ping-pong's round trip, median of ROUNDS; one column per
+ * layout. The layouts are measured alternately.
  *   near       cells of one cache line, adjacent, and payloads in a separate ring: as in
  *              src/engine/link.h for cells that are not mapped
  *   apart      the same, one cell per two lines
@@ -45,8 +45,8 @@ struct mail {
     enum way way;
     uint32_t cells;
     size_t bytes;
-    uint64_t n;                 /* number of the round: one message in each direction, each with
-                                   separate cells */
+    uint64_t n;                 /* index of the round: one message in each direction, in separate
+                                   cells */
 };
 
 static struct word *cell_of(const struct mail *m, struct box *b)

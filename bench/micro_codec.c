@@ -4,14 +4,15 @@
  *   micro_codec hash|quant|blocks|sums     TUTTI_SIMD=portable measures the portable kernels
  *
  * quant: blocks of the default size; GB of floats per second. blocks: f32 in blocks of each size,
- * with the encoded bytes per element, and the root mean square of the error relative to that of the
- * numbers. sums: the steps of a quantized all-reduce, per second; and the error of a sum of n ranks
- * in a ring where each rank adds its unencoded part, in a ring where all parts are encoded first,
- * and by recursive halving.
+ * with the encoded bytes per element, and the relative root-mean-square error. sums: the rate of
+ * the steps of a quantized all-reduce, and the error of a sum of n ranks by three methods: a ring
+ * in which each rank adds its unencoded part, a ring in which all parts are encoded first, and
+ * recursive halving.
+ *
+ * GB per second are medians of several runs, interleaved with those of memcpy.
  *
  * By hand: gcc -O3 -D_GNU_SOURCE -ffp-contract=off -Iinclude -Isrc bench/micro_codec.c
- * src/reduce/(all).c src/base/(all).c -ljson-c -lm GB per second, medians of several runs,
- * interleaved with memcpy's. */
+ * src/reduce/(all).c src/base/(all).c -ljson-c -lm */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,8 +41,8 @@ static uint8_t *memory(size_t bytes)
     return p;
 }
 
-/* Hashes contents of `bytes`, one after the other through `reach` bytes. A small reach measures hot
- * caches. */
+/* Hashes inputs of `bytes` each, consecutively within `reach` bytes. A small reach measures data in
+ * the caches. */
 static void hash_row(const uint8_t *from, uint8_t *to, size_t bytes, size_t reach, size_t total)
 {
     double copy[RUNS], hash[RUNS], ratio[RUNS];
@@ -82,7 +83,7 @@ static void measure_hash(void)
 struct pass {
     struct tt_quant q;
     tutti_dtype type;
-    size_t count;       /* per call: fits into the cache, like a segment */
+    size_t count;       /* elements per call; they fit in the cache, like a segment */
     const void *src;
     uint8_t *encoded;
     void *dst;
@@ -151,8 +152,8 @@ static void measure_quant(void)
         }
 }
 
-/* Normal random numbers by Box and Muller. `tails`: one in a hundred is ten times as large, and
- * each run of 1024 has another scale, like the layers of a gradient. */
+/* Normal random numbers by Box and Muller. `tails`: one number in a hundred is ten times as large,
+ * and each run of 1024 has another scale, like the layers of a gradient. */
 static void fill_numbers(float *x, size_t n, bool tails)
 {
     struct tt_prng p;

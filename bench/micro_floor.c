@@ -6,18 +6,18 @@
  *   By hand: gcc -O3 -D_GNU_SOURCE -Iinclude -Isrc -Ibench bench/micro_floor.c, with all of
  *   src/reduce and src/base, and -ljson-c
  *
- * Milliseconds for a buffer of each size in MiB (1, 16, 128), in small pages (huge: in huge pages,
- * except `mapped`), written once before. An iteration is a barrier, then the operation, and takes
- * as long as on the slower side. A number is the median of ROUNDS medians; the methods run in turn.
+ * Prints milliseconds for a buffer of each size in MiB (1, 16, 128), in small pages (huge: in huge
+ * pages, except `mapped`), written once before. An iteration is a barrier, then the operation; its
+ * time is that of the slower side. Values are medians of ROUNDS medians of alternating methods.
  *   once      each side reads all of its source and writes all of its destination with non-temporal
  *             stores: a bound for all-reduce and all-to-all by any method
  *   slots     all-reduce through slots in shared memory, half of it summed by each side: the method
  *             of the library, without the library
  *   mapped    all-reduce in memory mapped by both: each side sums half and writes it to both
  *             destinations
- *   sums      the first half of slots, a reduce_scatter
+ *   sums      a reduce_scatter: the first half of `slots`
  *   fetch     all-to-all: a copy of the own half, and the peer's half by process_vm_readv
- *   fetchsum  a reduce_scatter with operands fetched like that, one piece at a time
+ *   fetchsum  a reduce_scatter with operands fetched by process_vm_readv, one piece at a time
  *   push      an all-reduce: fetchsum, and each piece of sums written to the peer's destination by
  *             process_vm_writev while it is in the cache */
 #include <sched.h>
@@ -58,7 +58,7 @@ struct side {
     pid_t peer;
     uint8_t *src, *dst;         /* of this side */
     uint8_t *mapped[2][2];      /* [side][source, destination] */
-    uint64_t n, pieces;         /* number of barriers, and of pieces through each slot, so far */
+    uint64_t n, pieces;         /* counts so far: barriers, and pieces through each slot */
 };
 
 static uint32_t streamed(size_t bytes)
@@ -72,8 +72,8 @@ static void once(struct side *e, size_t bytes)
         tt_copy(e->dst + at, NULL, e->src + at, SLOT, streamed(bytes));
 }
 
-/* Adds the piece that the peer has put to this side's half of the sources. With `whole`, also sends
- * the sum to the peer. */
+/* Adds the piece that the peer has stored to this side's half of the sources. With `whole`, also
+ * sends the sum to the peer. */
 static void add_piece(struct side *e, uint64_t n, size_t at, size_t bytes, bool whole)
 {
     struct shared *s = e->s;

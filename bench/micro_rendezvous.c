@@ -3,13 +3,13 @@
  *
  *   micro_rendezvous       By hand: gcc -O2 -D_GNU_SOURCE -Ibench bench/micro_rendezvous.c
  *
- * One column per method, microseconds. An iteration is a barrier, then the message, and takes as
- * long as on the slower side. Each number is the median of ROUNDS medians; the methods run in turn.
+ * One column per method, microseconds. An iteration is a barrier, then the message; its time is
+ * that of the slower side. Values are medians of ROUNDS medians of alternating methods.
  *   ready      the receiver sends its address, the sender requests the fetch, the receiver fetches
  *              and acknowledges
  *   announce   the sender requests the fetch at once
- *   checked    the same two, and the receiver also fetches the word in the sender's memory that
- *              shows that it is still the same process
+ *   checked    the same two methods, but the receiver also fetches the word in the sender's memory
+ *              that shows that it is still the same process
  *   halves     announce, and the sender writes the second half (process_vm_writev) while the
  *              receiver fetches the first; one direction only */
 #include <sched.h>

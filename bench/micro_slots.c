@@ -1,11 +1,11 @@
 /* The minimum time of a message of 32 KiB to 2 MiB from one process to another on the same host,
- * through slots in shared memory: by the size of a slot and the kind of copy. The receiver copies a
- * slot while the sender fills the next ones; there is no handshake and no system call.
+ * through slots in shared memory, by slot size and kind of copy. The receiver copies a slot while
+ * the sender fills the next ones; there is no handshake and no system call.
  *
  *   micro_slots     By hand: gcc -O3 -march=native -D_GNU_SOURCE -Ibench bench/micro_slots.c
  *
- * Microseconds one way: half of a ping-pong's round trip, median of ROUNDS; one column per kind of
- * copy.
+ * Microseconds in one direction: half of a ping-pong's round trip, median of ROUNDS; one column per
+ * kind of copy.
  *   vector     loads and stores of 32 bytes: as in src/reduce/avx2.c
  *   moves      rep movsb: as in src/reduce/copy.c on AMD's processors with fast string moves */
 #include <immintrin.h>

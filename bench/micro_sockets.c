@@ -5,16 +5,15 @@
  *
  *   By hand: gcc -O2 -D_GNU_SOURCE -I. -Ibench bench/micro_sockets.c tools/perf/perf_start.c
  *
- * Microseconds, the median of ROUNDS medians; the methods run in turn. An iteration is a barrier (a
- * byte in each direction), a common start time (tools/perf/perf_start.h), then the message. It
- * takes as long as on the receiver, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp
- * transport.
- *   alone      the reader reads all available data in one call: the second short segment in a row
- *              that it consumes
+ * Microseconds: medians of ROUNDS medians of alternating methods. An iteration is a barrier (a byte
+ * in each direction), a common start time (tools/perf/perf_start.h), then the message. Its time is
+ * that of the receiver, as in bench/run peers. TCP_CONGESTION is reno, as in the tcp transport.
+ *   alone      the reader reads all available data in one call. The message is then the second
+ *              short segment in a row that it consumes
  *   peeked     the reader peeks first (MSG_PEEK), and reads the data after the clock
  *   polled     the same, and the reader waits with poll, so that it does not hold the socket's lock
- *   answered   as alone, but the barrier ends with one more byte from the reader: then all earlier
- *              data is acknowledged on both sides, as in MPICH
+ *   answered   as alone, but the barrier ends with one more byte from the reader. All earlier data
+ *              is then acknowledged on both sides, as in MPICH
  *   both ways  each side sends to the other */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
  *
  *   block: 1 sleeps on the transport's descriptor, 0 (default) polls
  *
- * The parent prints one line per measurement: name, bytes, microseconds one way, GB/s. */
+ * The parent prints one line per measurement: name, bytes, microseconds in one direction, GB/s. */
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>

@@ -91,7 +91,6 @@ SOURCES = {".c", ".h", ".cc", ".cpp", ".hpp", ".cu", ".py", ".sh", ".cmake"}
 LONG_LINES = {
     "bench": 53,
     "cmake": 27,
-    "emu": 7,
     "examples": 7,
     "findings": 6,
     "python": 54,

@@ -1,4 +1,4 @@
-/* Reads the command line of a subcommand by a table with one row per option. argp finds the options
+/* Reads the command line of a subcommand by a table with one row per option. argp reads the options
  * and prints the help text. An invalid value ends the process with an error message (status 2).
  *
  *     static const struct option_row option_rows[] = {
@@ -46,7 +46,7 @@ struct option_set {
     unsigned long long min, max;    /* of integers and sizes */
     double real_min, real_max;
     option_take_fn *take;
-    bool is_optional;               /* the value of the option */
+    bool is_optional;               /* whether the option may have no value */
 };
 
 /* Offset of a member. Does not compile if the member has another type. */
@@ -76,16 +76,16 @@ struct option_set {
 /* Sets a const char *, which points into argv. */
 #define OPTION_TEXT(type, member) \
     { .kind = OPTION_KIND_TEXT, .at = OPTION_AT(type, member, const char *) }
-/* The same for a comma-separated list of transports, which must exist. */
+/* As OPTION_TEXT, for a comma-separated list of transports, which must exist. */
 #define OPTION_WIRES(type, member) \
     { .kind = OPTION_KIND_WIRES, .at = OPTION_AT(type, member, const char *) }
-/* Sets an integer member from low to high. */
+/* Sets an integer member to a value from low to high. */
 #define OPTION_INTEGER(type, member, low, high) \
     OPTION_SET_INTEGER(OPTION_KIND_INTEGER, type, member, low, high)
 /* Sets an integer member to a size in bytes, at least `low`: "4096", "4K", "16M", "1G". */
 #define OPTION_SIZE(type, member, low) \
     OPTION_SET_INTEGER(OPTION_KIND_SIZE, type, member, low, OPTION_SIZE_MAX)
-/* Sets a double from low to high. */
+/* Sets a double to a value from low to high. */
 #define OPTION_REAL(type, member, low, high) \
     OPTION_SET_REAL(OPTION_KIND_REAL, type, member, low, high)
 /* Calls `function`, an option_take_fn. */
@@ -120,7 +120,7 @@ struct command_line {
  * error message if memory is exhausted. */
 void command_line_read(const struct command_line *c, void *options, int argc, char **argv);
 
-/* For `argument`: takes this argument and all that follow. Sets *list to the first in argv, and
+/* For `argument`: consumes this argument and all further ones. Sets *list to the first in argv, and
  * returns their number. */
 uint32_t command_line_rest(struct argp_state *state, char *arg, char ***list);
 

@@ -338,8 +338,8 @@ static void stands_by(void *context, const char *leader)
         announce_web(shown);
 }
 
-/* Opens the journal. `again`: this process was the leader before, and waits without limit for the
- * journal. */
+/* Opens the journal. `again`: this process was the leader before, so it waits for the journal
+ * without a time limit. */
 static tutti_status open_journal(const struct options *o, int signals, bool again,
                                  struct shown *shown, struct tt_journal **out)
 {

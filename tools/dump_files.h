@@ -26,14 +26,15 @@ struct dump_files {
 };
 
 /* Finds the dumps: each path is a file, or a directory with files named
- * tutti-trace.JOB.RANK.jsonl. False: reported. The caller calls dump_files_fini in any case. */
+ * tutti-trace.JOB.RANK.jsonl. Returns false after an error message. The caller calls
+ * dump_files_fini in any case. */
 bool dump_files_find(struct dump_files *f, const struct dump_paths *paths, const char *who);
 void dump_files_fini(struct dump_files *f);
 /* Returns the number of files named tutti-trace.JOB.RANK.jsonl in a directory; 0 if it cannot be
  * read. */
 uint32_t dump_files_count(const char *dir);
-/* Reads all dumps. Problems of single dumps are reported; quiet: no progress is printed. False:
- * reported; no dump could be read, or memory is exhausted. */
+/* Reads all dumps. Problems of single dumps are reported; quiet: no progress is printed. Returns
+ * false after an error message: no dump could be read, or memory is exhausted. */
 bool dump_files_read(struct tt_dumps *d, const struct dump_files *f, bool quiet, const char *who);
 
 #endif

@@ -24,7 +24,7 @@ struct options {
     bool described, json;
 };
 
-/* Reads numbers separated by commas. Returns their number. */
+/* Reads a comma-separated list of numbers. Returns its length. */
 static uint32_t list_of(struct argp_state *state, const char *option, char *arg, double min,
                         double max, double *out)
 {

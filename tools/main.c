@@ -55,7 +55,7 @@ static void reset_signals(void)
 }
 
 /* Opens /dev/null for standard streams that the parent closed, so that no socket or pipe of this
- * process gets their numbers. A write to an output opened here still fails with EBADF. */
+ * process gets descriptor 0, 1 or 2. A write to an output opened here still fails with EBADF. */
 static void open_standard_streams(void)
 {
     int fd;
@@ -67,7 +67,7 @@ static void open_standard_streams(void)
         close(fd);
 }
 
-/* Writes for standard output and records the errno of a failure, which stdio does not keep. */
+/* Writes to standard output, and records the errno of a failure, which stdio does not keep. */
 static ssize_t write_output(void *unused, const char *text, size_t bytes)
 {
     size_t done = 0;

@@ -3,7 +3,7 @@
  *
  *   elastic_loss COORDINATOR MEMBERS BYTES
  *
- * Prints one line per operation: contributors, attempts, microseconds. Ends at the end of its
+ * Prints one line per operation: contributors, attempts, microseconds. Exits at the end of its
  * standard input. */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     while (!over) {
         const double t0 = now_us();
 
-        src[0] = is_over() ? 0 : 1;     /* all members see from the sum that it is over */
+        src[0] = is_over() ? 0 : 1;     /* the sum shows all members that the run is over */
         check(tutti_run_collective(run, &op), "tutti_run_collective");
         printf("%u %u %.1f\n", op.contributors, op.attempts, now_us() - t0);
         for (size_t i = 1; i < count; i++)

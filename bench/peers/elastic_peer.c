@@ -3,8 +3,8 @@
  *   elastic_peer DIR RANK RANKS COORDINATOR [ROLES]
  *
  * allreduce   plain: tutti_allreduce on the view's communicator; twice: two of these in sequence;
- *             plain_row: 16 in sequence; tentative: tutti_run_collective, whose outcome comes with
- *             the next one; partial: in mode TUTTI_PARTIAL, with contributions of all members;
+ *             plain_row: 16 in sequence; tentative: tutti_run_collective, whose outcome is decided
+ *             with the next one; partial: in mode TUTTI_PARTIAL, with contributions of all members;
  *             otherwise (elastic) tutti_run_collective and its outcome; elastic_row: 16 of these in
  *             sequence; N_at_once, N_in_row (peer.h): plain
  * barrier     plain: tutti_barrier; epoch: tutti_run_epoch, without pending changes; otherwise an
@@ -15,8 +15,8 @@
  * plain_role and plain_group, tutti_allreduce on a communicator of the same members.
  *
  * Members join one after the other, so that the ring is in the order of their RANK. The token is
- * TUTTI_TOKEN's. The benchmark's own barriers use memory that the members share, like those of
- * PCCL. */
+ * read from TUTTI_TOKEN. The barriers of the benchmark itself use memory that the members share,
+ * as for PCCL. */
 #include "meeting.h"
 #include "peer.h"
 
@@ -63,9 +63,9 @@ struct peer {
     tutti_comm *role, *group;   /* for plain operations; NULL: no groups */
     const struct algo *algo;    /* of the current command */
     int parts, at_once;         /* parts 0: the buffer is reduced as a whole */
-    tutti_elastic ops[2];       /* of tentative operations, in turn */
+    tutti_elastic ops[2];       /* tentative operations, used alternately */
     unsigned turn;
-    int open;                   /* the last one has no outcome yet */
+    int open;                   /* the last tentative operation has no outcome yet */
 };
 
 static void check(tutti_status status, const char *call)
@@ -111,8 +111,8 @@ static const char *prepare(void *ctx, const struct peer_job *job, int fresh)
     if (p->open && !outcome)
         return "the last operation of the last job was taken back";
     p->open = 0;
-    if (p->algo->how == OPTIMIZE)       /* ranks may change, which all-reduces and barriers do
-                                           not show */
+    if (p->algo->how == OPTIMIZE)       /* ranks may change, but results of all-reduces and
+                                           barriers do not depend on them */
         check(tutti_run_optimize(p->run, &ring, 0, &view), "tutti_run_optimize");
     return NULL;
 }
@@ -245,8 +245,8 @@ int main(int argc, char **argv)
     }
     check(tutti_run_epoch(p.run, TUTTI_ADMIT, (uint32_t)ops.nranks, 0, 0, &view),
           "tutti_run_epoch");
-    mine.rank = view.rank;      /* pipes are indexed by place and values by rank, so any order
-                                   works */
+    mine.rank = view.rank;      /* may differ from the index of the pipes: values are indexed by
+                                   rank */
     p.meeting.rank = view.rank;
     open_comms(&p, &view);
     status = peer_serve(argv[1], &mine, &p);

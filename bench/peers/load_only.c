@@ -1,6 +1,6 @@
-/* load_only: loads the libraries of a Tutti program, and ends.
- * load_only N: starts N processes of load_only at once, and waits for them: the lower bound of the
- * start of N processes on this machine. */
+/* load_only: loads the libraries of a Tutti program, and exits.
+ * load_only N: starts N processes of load_only at once, and waits for them. This is the lower bound
+ * of the time to start N processes on this machine. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -33,7 +33,7 @@ struct mpi {
     MPI_Request request;
 };
 
-/* Returns the number of a name in a setting, or -1. */
+/* Returns the value of an MPI_T setting that has this name, or -1. */
 static int value_of(int setting, const char *word)
 {
     char name[256], item[64];

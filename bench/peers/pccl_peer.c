@@ -6,7 +6,7 @@
  * follow its Python binding. Rank 0 starts the master as a separate process, as PCCL's users do.
  *
  * one        one all-reduce, which uses one connection of the pool
- * N_at_once  N parts, all concurrently (peer.h): PCCL's way to use several connections
+ * N_at_once  N parts, all concurrently (peer.h): PCCL's method to use several connections
  * N_in_row   N parts, one after the other
  * eight      8_at_once
  * optimize   of a barrier: pcclOptimizeTopology first, which measures all links and changes the
@@ -14,8 +14,8 @@
  *
  * Its pool has PCCL_PEER_POOL connections, 8 by default.
  *
- * PCCL has no barrier and no other collectives, so those of the benchmark itself use memory shared
- * by the ranks. */
+ * PCCL has no barrier and no other collectives, so the barriers and maxima of the benchmark itself
+ * use memory shared by the ranks. */
 #define _DEFAULT_SOURCE
 #include "meeting.h"
 #include "peer.h"
@@ -43,7 +43,7 @@ struct pccl_address {
     uint16_t port;
 };
 
-/* An address is a separate struct within the one with the port. */
+/* In the library, the address without the port is a separate struct. */
 _Static_assert(sizeof(struct pccl_address) == 28, "as its library lays it out");
 
 struct pccl_conf {

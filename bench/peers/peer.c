@@ -55,7 +55,7 @@ static float pattern(size_t i, int rank)
     return (float)(i % 61 + (size_t)rank);
 }
 
-/* The ranks whose values are in a sum. */
+/* The number of ranks whose values are in a sum, and the sum of these ranks. */
 struct addends {
     int n, sum;
 };
@@ -97,8 +97,7 @@ static float expected(const struct peer_job *job, size_t i, int rank, int nranks
     return -1;
 }
 
-/* Fills the buffers. Broadcast is in place: its root starts with the values, other ranks
- * without. */
+/* Fills the buffers. Broadcast is in place: only dst of its root contains the values. */
 static void fill(const struct peer_job *job, int rank)
 {
     const int is_source = job->coll == PEER_BROADCAST && rank == 0;
@@ -143,7 +142,8 @@ static int has_in_place(enum peer_coll c)
     return c != PEER_BARRIER && c < PEER_PINGPONG;
 }
 
-/* Moves the amount of work from the place of the algorithm. Returns NULL or an error message. */
+/* In "overlap/1000", the amount of work is in place of the algorithm: moves it from `algo` to
+ * `work`. Returns NULL or an error message. */
 static const char *take_work(struct peer_job *job, const struct peer_ops *ops)
 {
     char *end;

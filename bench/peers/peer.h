@@ -1,5 +1,5 @@
-/* Common part of all peers' implementations of PROTOCOL.md: commands in, one line of JSON out. A
- * peer fills a peer_ops table and calls peer_serve on every rank. */
+/* Common part of all peers' implementations of PROTOCOL.md: reads commands, and replies with lines
+ * of JSON. A peer fills a peer_ops table and calls peer_serve on every rank. */
 #ifndef BENCH_PEER_H
 #define BENCH_PEER_H
 
@@ -60,8 +60,8 @@ struct peer_ops {
     void        (*max)(void *ctx, double *values, size_t n);   /* elementwise over ranks, to rank
                                                                   0 */
 
-    /* For an allreduce: number of ranks whose values are in the result, and the sum of their
-     * numbers. NULL: all. */
+    /* For an allreduce: the number of ranks whose values are in the result, and the sum of these
+     * ranks. NULL: all ranks. */
     void        (*addends)(void *ctx, const struct peer_job *job, int *n, int *sum);
 };
 

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* A launch, as a kernel sees it. */
+/* A launch, as passed to the kernel. */
 struct tutti_emu_launch {
     unsigned grid[3], block[3];     /* dimensions: x, y, z */
     unsigned shared_bytes;          /* dynamic shared memory of each block */
@@ -35,8 +35,8 @@ enum {
 int tutti_emu_kernel_register(const void *key, tutti_emu_kernel_fn fn, const char *name,
                               unsigned narguments, const size_t *size, unsigned flags);
 
-/* Within a kernel: ends it with an error, like a trap or a bad address on a GPU. The error (a value
- * of CUresult, not 0) then sticks to the device. Takes effect when the kernel returns. */
+/* Within a kernel: ends it with an error, like a trap or an invalid address on a GPU. The error (a
+ * value of CUresult, not 0) then sticks to the device. Takes effect when the kernel returns. */
 void tutti_emu_kernel_fail(int error);
 
 /* The address at which the host can access device memory, or NULL if `pointer` is not a device

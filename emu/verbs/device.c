@@ -48,7 +48,8 @@ static void device_add(const char *name, size_t name_n, const char *interface, s
     snprintf(d->public.dev_name, sizeof d->public.dev_name, "uverbs%u", d->index);
 }
 
-/* Without a setting: the first interfaces that are up with an IPv4 address; else the loopback. */
+/* Without a setting: one for each of the first interfaces that are up with an IPv4 address; if
+ * there are none, one for the loopback. */
 static void devices_default(void)
 {
     struct ifaddrs *all = NULL;
@@ -326,7 +327,7 @@ RDMA_EXPORT int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *
     return 0;
 }
 
-/* Of programs compiled against headers before version 1.1 of the port's attributes. */
+/* Called by programs compiled against headers before version 1.1 of the port's attributes. */
 #undef ibv_query_port
 RDMA_EXPORT int ibv_query_port(struct ibv_context *c, uint8_t number,
                                struct _compat_ibv_port_attr *out)
@@ -405,7 +406,8 @@ RDMA_EXPORT int ibv_get_pkey_index(struct ibv_context *c, uint8_t port, __be16 k
 
 /* ---- events ---- */
 
-/* Counts the event as got by the program, for the object's destruction. */
+/* Counts an event that the program receives: the object's destruction waits for its
+ * acknowledgement. */
 static void event_count(const struct ibv_async_event *e)
 {
     switch (e->event_type) {
@@ -432,7 +434,7 @@ RDMA_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_asyn
     struct rdma_event *e = NULL;
     uint64_t one;
 
-    while (!e) {    /* events of destroyed objects are dropped, but still counted by the file */
+    while (!e) {    /* events of destroyed objects are dropped, but still counted in async_fd */
         if (read(context->async_fd, &one, sizeof one) != sizeof one)
             return -1;
         pthread_mutex_lock(&rdma.lock);

@@ -1,8 +1,9 @@
-/* Faults on demand, by TUTTI_EMU_RDMA_FAULTS: "qp=N" each Nth work request of a queue pair breaks
- * it; "late=N:US" each Nth completion of a send queue comes US microseconds late; "rnr=N:K" each
- * Nth message that needs a receive finds none K times; "port=N:US" after each N work requests of
- * the process the port is down for US microseconds; "reg=N:US" each Nth registration takes US
- * microseconds longer. */
+/* Injected faults, by TUTTI_EMU_RDMA_FAULTS:
+ *   qp=N       each Nth work request of a queue pair fails, and with it the queue pair
+ *   late=N:US  each Nth completion of a send queue is delayed by US microseconds
+ *   rnr=N:K    each Nth message that needs a receive is refused K times, as if there were none
+ *   port=N:US  after each N work requests of the process, the port is down for US microseconds
+ *   reg=N:US   each Nth registration takes US microseconds longer */
 #include "process.h"
 
 #include <stdio.h>

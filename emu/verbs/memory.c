@@ -78,8 +78,8 @@ static int populate(void *mem, size_t bytes, bool write)
     return 0;
 }
 
-/* Returns where the host can access memory of an emulated GPU (emu/include/tutti_emu.h), as a
- * module for peer memory would provide its pages; NULL: it is not of one. */
+/* Returns the address by which the host can access memory of an emulated GPU (tutti_emu.h), as a
+ * module for peer memory would provide its pages; NULL: other memory. */
 static uint8_t *gpu_memory(const uint8_t *mem, size_t bytes)
 {
     void *(*alias)(const void *) = NULL;
@@ -139,7 +139,7 @@ static void alias_end(struct rdma_mr *mr)
         munmap(mr->alias, mr->alias_bytes);
 }
 
-/* Takes a free index of the table; 0: none. */
+/* Allocates an index of the table; 0: none is free. */
 static uint32_t index_take(void)
 {
     for (uint32_t i = 0; i < RDMA_MRS - 1; i++) {

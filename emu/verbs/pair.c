@@ -27,7 +27,7 @@ static const struct change {
     { IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER },
 };
 
-/* Returns whether the state may change so with these attributes. */
+/* Returns whether this state change is valid with these attributes. */
 static bool change_is_valid(enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
     if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
@@ -59,7 +59,7 @@ static bool values_are_valid(const struct ibv_qp_attr *a, int mask)
 
 /* ---- create ---- */
 
-/* Returns a free index, not used recently; RDMA_QPS: none. */
+/* Returns a free index that was not used recently; RDMA_QPS: none. */
 static uint32_t pair_index(void)
 {
     for (uint32_t i = 1; i <= RDMA_QPS; i++) {

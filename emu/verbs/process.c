@@ -177,7 +177,7 @@ static int segment_create(void)
     return 0;
 }
 
-/* Enters the segment in the table, for other processes. */
+/* Adds the segment to the file "slots", where other processes find it. */
 static int segment_publish(void)
 {
     const struct slot_record r = { .pid = getpid(), .fd = rdma.segment_fd };
@@ -188,7 +188,7 @@ static int segment_publish(void)
     return n == sizeof r ? 0 : n < 0 ? errno : EIO;
 }
 
-/* Releases whatever is open of the process's state. */
+/* Releases the process's state, of which only a part may be open. */
 static void process_free(void)
 {
     if (rdma.segment_fd >= 0)
@@ -237,7 +237,7 @@ int rdma_process_open(void)
     if (rdma.open)
         return 0;
     pthread_once(&once, handlers_set);
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);      /* processes of this user write to memory */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);      /* other processes write to our memory */
     err = directory_open();
     if (!err)
         err = slot_take();
@@ -298,7 +298,7 @@ uint64_t rdma_heap_take(uint64_t bytes)
     return RDMA_HEAP_AT + from * 4096;
 }
 
-/* Gives the memory back to the system. */
+/* Returns the memory to the kernel. */
 void rdma_heap_give(uint64_t at, uint64_t bytes)
 {
     const uint64_t npages = (bytes + 4095) / 4096, from = (at - RDMA_HEAP_AT) / 4096;
@@ -395,7 +395,7 @@ bool rdma_peer_is_alive(const struct rdma_peer *p)
     err = pthread_mutex_trylock(&p->segment->alive);
     if (err == EBUSY)
         return true;
-    /* remembered here: the C library's trylock is not reliable for mutexes that remain inconsistent */
+    /* kept here, because glibc's trylock is not reliable for mutexes that remain inconsistent */
     __atomic_store_n(&p->segment->closed, true, __ATOMIC_SEQ_CST);
     if (err == 0 || err == EOWNERDEAD)
         pthread_mutex_unlock(&p->segment->alive);

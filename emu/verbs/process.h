@@ -13,7 +13,7 @@
  *  refused.c     what is not emulated
  *
  * A work request is executed by the thread that posts it: it checks the remote key, copies the
- * bytes by process_vm_writev or process_vm_readv, takes the receive and adds the completions. A
+ * bytes by process_vm_writev or process_vm_readv, consumes the receive and adds the completions. A
  * request that cannot be executed now (no receive, no connected peer, port down) stays in its
  * queue, and the device thread repeats it until its timers expire. */
 #ifndef TT_EMU_RDMA_PROCESS_H
@@ -36,7 +36,7 @@ struct rdma_device {
     uint32_t index;
 };
 
-/* An event that the program has not got yet. */
+/* An event that the program has not received yet. */
 struct rdma_event {
     struct ibv_async_event public;
     struct rdma_event *next;
@@ -47,7 +47,7 @@ struct rdma_context {
     struct rdma_device *device;
     struct rdma_context *next;
     struct rdma_event *events, **events_end;    /* one count of async_fd each */
-    uint32_t objects;               /* that must be destroyed first */
+    uint32_t objects;               /* objects that must be destroyed before the context */
 };
 
 struct rdma_channel {
@@ -61,7 +61,7 @@ struct rdma_cq {
     uint32_t index, users;
     uint64_t ring;
     uint64_t ring_bytes;
-    uint32_t ready;                 /* events to get by the channel */
+    uint32_t ready;                 /* events that the program can get from the channel */
     bool listed, failed;
     uint32_t events_got, async_got;
     struct rdma_cq *next_ready;
@@ -94,10 +94,10 @@ struct rdma_send {
     uint32_t opcode, flags, imm, nsge;
     uint64_t remote, compare_add, swap;
     uint32_t rkey;
-    uint32_t status;                /* once it is executed */
+    uint32_t status;                /* set when the request was executed */
     uint32_t bytes;
-    uint64_t due_ns;                /* of its completion; 0: now */
-    uint8_t *copy;                  /* inline data, if it is kept; else in the caller's memory */
+    uint64_t due_ns;                /* when its completion is due; 0: at once */
+    uint8_t *copy;                  /* owned inline data of a queued request; else NULL */
     struct ibv_sge sge[RDMA_SGE];
 };
 
@@ -115,25 +115,25 @@ struct rdma_qp {
     struct shm_qp *shared;
     uint32_t index;
     struct ibv_qp_init_attr init;
-    struct ibv_qp_attr attr;        /* as set last */
+    struct ibv_qp_attr attr;        /* as last set */
     uint32_t async_got;
     uint64_t rq_bytes;
     struct rdma_peer *peer;         /* NULL: none, or unreachable */
-    pthread_mutex_t lock;           /* of all below */
+    pthread_mutex_t lock;           /* protects the fields below */
     struct rdma_send *ring;         /* [depth] */
     uint32_t depth;
-    uint64_t done, executed, tail;  /* completed <= executed <= posted; numbers continue those of
-                                       an earlier queue pair with this index */
-    uint64_t again_ns;              /* the next request is not tried before */
-    uint64_t lost_ns, wait_ns;      /* since when the peer does not answer, and the current delay */
+    uint64_t done, executed, tail;  /* counts: completed <= executed <= posted. They continue those
+                                       of an earlier queue pair with this index */
+    uint64_t again_ns;              /* earliest time of the next attempt */
+    uint64_t lost_ns, wait_ns;      /* time of the first failure to reach the peer; retry delay */
     uint32_t rnr_tries;
-    uint64_t rnr_left;              /* of a fault */
+    uint64_t rnr_left;              /* remaining refusals by an injected fault */
     uint64_t fault_count, late_count, rnr_count;
 };
 
 /* The process's state. Protected by its lock, except for the segment's contents. */
 struct rdma_process {
-    pthread_mutex_t lifecycle;      /* held while the process's state opens or closes; before lock */
+    pthread_mutex_t lifecycle;      /* held while the state opens or closes; acquired before lock */
     pthread_mutex_t lock;
     bool open;
     int dir_fd, slots_fd, segment_fd;
@@ -144,7 +144,7 @@ struct rdma_process {
     uint32_t qp_next, mr_next, pd_next;
     struct rdma_context *contexts;
     struct rdma_qp *qp[RDMA_QPS];
-    uint64_t sq_head[RDMA_QPS];     /* requests before it have left the send queue; atomic */
+    uint64_t sq_head[RDMA_QPS];     /* number of requests that have left the send queue; atomic */
     struct rdma_cq *cq[RDMA_CQS];
     struct rdma_srq *srq[RDMA_SRQS];
     uint8_t mr_tag[RDMA_MRS];
@@ -152,7 +152,7 @@ struct rdma_process {
     struct rdma_peer *peers;
     uint64_t stalled[RDMA_QPS / 64];        /* queue pairs that the device thread repeats; atomic */
     bool up[RDMA_DEVICES];                  /* state of the ports, as last reported */
-    uint64_t down_until_ns[RDMA_DEVICES];   /* by a fault; atomic */
+    uint64_t down_until_ns[RDMA_DEVICES];   /* by an injected fault; atomic */
     pthread_t device_thread, watcher;
     int watcher_fd;                 /* of netlink; -1: none */
     int stop_fd;
@@ -182,7 +182,7 @@ int rdma_threads_begin(void);
 void rdma_threads_end(void);
 /* Queues an event for the program. Lock held. */
 void rdma_event_raise(struct rdma_context *c, const struct ibv_async_event *e);
-/* The device thread repeats the queue pair's requests. */
+/* Makes the device thread repeat the queue pair's requests. */
 void rdma_stall(struct rdma_qp *qp);
 /* Compares the ports with their interfaces, and raises events. Lock held. */
 void rdma_ports_update(bool addresses);
@@ -190,7 +190,7 @@ void rdma_ports_update(bool addresses);
 /* ---- device.c ---- */
 /* Returns the devices, and their number. */
 struct rdma_device *rdma_devices(uint32_t *n);
-/* Returns whether the port is up: its interface is, and no fault. */
+/* Returns whether the port is up: its interface is up, and no fault is active. */
 bool rdma_port_is_up(const struct rdma_device *d);
 /* Reads the addresses of the interface. Returns their number. */
 uint32_t rdma_gids(const struct rdma_device *d, union ibv_gid gid[RDMA_GIDS]);
@@ -210,23 +210,23 @@ int rdma_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int rdma_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* Adds a list of receives to a queue of our segment. Returns an errno value. */
 int rdma_receives_add(struct shm_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* Waits until the program has acknowledged the events that it got. */
+/* Waits until the program has acknowledged the events that it received. */
 void rdma_wait_acked(pthread_mutex_t *m, pthread_cond_t *c, const uint32_t *acked,
                      const uint32_t *got);
-/* Removes the events of an object that the program has not got. Lock held. */
+/* Removes the pending events of an object. Lock held. */
 void rdma_events_drop(struct rdma_context *c, const void *object);
 
 /* ---- pair.c ---- */
 int rdma_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* Processes events that other processes have set. Lock held. */
+/* Handles the events that other processes have set. Lock held. */
 void rdma_qp_news(struct rdma_qp *qp);
 /* Puts a queue pair of any process into the error state, with an event. */
 void rdma_qp_fail(struct shm_segment *s, uint32_t index, uint32_t event);
 
 /* ---- send.c ---- */
 int rdma_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-/* Executes and completes what can be, with the queue pair's lock held. Returns when to call again:
- * 0: not needed; otherwise a time in ns. */
+/* Executes and completes requests as far as possible, with the queue pair's lock held. Returns the
+ * time of the next call in ns; 0: none is needed. */
 uint64_t rdma_pump(struct rdma_qp *qp);
 /* Completes all receives of the queue pair's own queue with errors. qp->lock held. */
 void rdma_receives_flush(struct rdma_qp *qp);
@@ -244,17 +244,17 @@ struct rdma_fault_setting {
     uint64_t every;                 /* 0: never */
     uint64_t amount;                /* microseconds, or a count */
 };
-/* Parses settings like "late=10:500,rnr=50". Returns false, and in *wrong where the error begins,
- * if the text is invalid. */
+/* Parses settings like "late=10:500,rnr=50". Returns false if the text is invalid; *wrong is then
+ * the position of the error. */
 bool rdma_faults_parse(const char *text, struct rdma_fault_setting out[RDMA_FAULTS],
                        const char **wrong);
-/* Returns whether those of the environment are valid; otherwise devices cannot be opened. */
+/* Returns whether the settings in the environment are valid; otherwise devices cannot be opened. */
 bool rdma_faults_are_valid(void);
-/* Those of the environment, read once. */
+/* Returns a setting of the environment, which is read once. */
 const struct rdma_fault_setting *rdma_fault(enum rdma_fault f);
 /* Counts an event in *count. Returns whether the fault happens now. */
 bool rdma_fault_is_due(enum rdma_fault f, uint64_t *count);
-/* Ends the process if receivers that are not ready are errors (TUTTI_EMU_RDMA_STRICT). */
+/* Ends the process if TUTTI_EMU_RDMA_STRICT is set: a missing receive is then an error. */
 void rdma_not_ready(uint32_t qpn);
 
 #endif

@@ -97,7 +97,7 @@ RDMA_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *public, struct ibv_cq 
     struct rdma_cq *cq = NULL;
     uint64_t one;
 
-    while (!cq) {   /* events of destroyed queues are dropped, but still counted by the file */
+    while (!cq) {   /* events of destroyed queues are dropped, but still counted in the fd */
         if (read(public->fd, &one, sizeof one) != sizeof one)
             return -1;
         pthread_mutex_lock(&rdma.lock);

@@ -1,6 +1,6 @@
-/* Calls that are not emulated: they set errno to EOPNOTSUPP, and return it where the real ones
- * return an errno value. The inline functions of the header refuse by themselves what has no entry
- * in the table of a context, e.g. ibv_create_cq_ex and ibv_alloc_mw. */
+/* Calls that are not emulated. They set errno to EOPNOTSUPP, and also return it if the real call
+ * returns an errno value. Inline functions of the header fail by themselves if the table of a
+ * context has no entry for them, e.g. ibv_create_cq_ex and ibv_alloc_mw. */
 #include "process.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 
 enum outcome {
     DONE,           /* with rdma_send.status */
-    NOT_READY,      /* the receiver has no receive */
+    NOT_READY,      /* the receiver has not posted a receive */
     LOST            /* the peer does not answer */
 };
 
@@ -121,8 +121,8 @@ static bool has_receive(struct run *r)
            __atomic_load_n(&rq->head, __ATOMIC_ACQUIRE);
 }
 
-/* Takes the next receive. Returns false if there is none. If this process dies before it adds the
- * completion, the receive is lost. */
+/* Consumes the next receive. Returns false if there is none. The receive is lost if this process
+ * dies before it adds the completion. */
 static bool receive_take(struct run *r, uint64_t *wr_id, struct ibv_sge sge[RDMA_SGE],
                          uint32_t *nsge)
 {
@@ -200,7 +200,7 @@ static enum outcome do_read(struct run *r)
     return copy_bytes(r, false, &from, 1);
 }
 
-/* Fills to[] with the memory of the receive, as far as the message goes. */
+/* Fills to[] with the memory of the receive, up to the length of the message. */
 static enum ibv_wc_status scatter(struct run *r, const struct ibv_sge *sge, uint32_t nsge,
                                   struct iovec *to, uint32_t *nto)
 {
@@ -248,7 +248,7 @@ static enum outcome do_send(struct run *r)
     return o;
 }
 
-/* Atomic with regard to other atomic operations of the device, but not to the CPUs. */
+/* Atomic with regard to other atomic operations of the device, but not with regard to the CPUs. */
 static enum outcome do_atomic(struct run *r)
 {
     pthread_mutex_t *lock = &r->there->atomics[r->remote->device % RDMA_DEVICES];
@@ -300,7 +300,7 @@ static bool consumes_receive(const struct rdma_send *e)
            e->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* Returns true if the request breaks its queue pair. */
+/* Injects due faults. Returns true if the queue pair fails. */
 static bool break_by_fault(struct rdma_qp *qp, struct rdma_send *e)
 {
     static uint64_t port_count;
@@ -366,7 +366,7 @@ static enum outcome execute(struct rdma_qp *qp, struct rdma_send *e)
     return o;
 }
 
-/* In 10 us, by the code of the attribute. */
+/* Converts the code of the RNR timer. The table is in units of 10 us. */
 static uint64_t rnr_delay_ns(uint32_t code)
 {
     static const uint32_t units[32] = { 65536, 1,   2,   3,   4,    6,    8,    12,
@@ -390,8 +390,8 @@ static bool retry_later(struct rdma_qp *qp, struct rdma_send *e)
     return false;
 }
 
-/* The peer did not answer. The device would repeat the request after its timeout; this one tries
- * more often, but gives up after the same time. */
+/* The peer did not answer. A real device repeats the request after its timeout. This one retries
+ * more often, but fails after the same time. */
 static bool retry_lost(struct rdma_qp *qp, struct rdma_send *e)
 {
     const uint64_t now = rdma_now_ns();
@@ -470,7 +470,7 @@ static enum ibv_wc_opcode completed_opcode(uint32_t opcode)
     }
 }
 
-/* Adds the completions that are due. Returns when the next one is; 0: there is none. */
+/* Adds the completions that are due. Returns when the next one is due; 0: there is none. */
 static uint64_t complete(struct rdma_qp *qp)
 {
     for (; qp->done < qp->executed; qp->done++) {
@@ -572,7 +572,7 @@ static bool request_keep(struct rdma_send *e)
     return true;
 }
 
-/* Adds a request, and executes what can be. Returns an errno value. */
+/* Adds a request, and executes requests as far as possible. Returns an errno value. */
 static int request_add(struct rdma_qp *qp, const struct ibv_send_wr *wr, uint64_t *next)
 {
     struct rdma_send *e = &qp->ring[qp->tail % qp->depth];

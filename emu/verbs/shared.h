@@ -1,9 +1,9 @@
 /* Layout of the memory that the emulated RDMA devices of a process share with other processes.
  *
- * Each process has one *segment*, a memory file that process.c lists for others. It has fixed tables
- * of queue pairs, completion queues, shared receive queues and memory regions, then a heap for the
- * rings of the queues. The owner allocates; other processes of the same user execute their work
- * requests on it: they check keys, take receives and add completions.
+ * Each process has one *segment*, a memory file that process.c lists for others. It has fixed
+ * tables of queue pairs, completion queues, shared receive queues and memory regions, then a heap
+ * for the rings of the queues. The owner allocates; other processes of the same user execute their
+ * work requests on it: they check keys, consume receives and add completions.
  *
  * A process may die at any instruction. Therefore each lock is a robust mutex, and each queue is
  * valid after every store: an entry is complete before the index that publishes it changes.
@@ -75,12 +75,12 @@ enum { RDMA_EVENT_ACCESS = 1, RDMA_EVENT_REQUEST = 2, RDMA_EVENT_LAST = 4, RDMA_
 
 struct shm_qp {
     pthread_mutex_t lock;           /* held while another queue pair's request is executed here */
-    bool locks_ready;               /* the mutexes were initialised; they are never again */
+    bool locks_ready;               /* the mutexes were initialised, which happens once */
     uint32_t state;                 /* enum ibv_qp_state */
     uint32_t device, pd, access, dest_qpn;
     uint32_t rnr_timer;
     uint32_t recv_cq, srq;          /* indices; srq RDMA_SRQS: none, use rq */
-    uint32_t events;                /* of RDMA_EVENT_*, not raised by the owner yet */
+    uint32_t events;                /* bits RDMA_EVENT_* that the owner has not raised yet */
     struct shm_rq rq;
 };
 
@@ -123,17 +123,17 @@ void rdma_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Initialises a robust mutex shared by processes. */
 void rdma_mutex_init(pthread_mutex_t *m);
-/* Takes it; a holder that has died left valid data. */
+/* Locks the mutex. If its holder has died, the data is still valid. */
 void rdma_lock(pthread_mutex_t *m);
 void rdma_unlock(pthread_mutex_t *m);
 
 /* Wakes the device thread of the segment's process. */
 void rdma_wake(struct shm_segment *s);
-/* Sets a bit of one of the segment's tables of news, and wakes its device thread. */
+/* Sets a bit in one of the segment's *_news tables, and wakes its device thread. */
 void rdma_notify(struct shm_segment *s, uint64_t *table, uint32_t index);
 
-/* Adds a completion. Returns false if the queue is full: then it is lost, and the queue unusable.
- * A full ring and an invalid offset are the owner's fault only. */
+/* Adds a completion. Returns false if the queue is full: then the completion is lost, and the queue
+ * cannot be used any more. A full ring or an invalid offset is an error of the owner. */
 bool rdma_cq_push(struct shm_segment *s, uint32_t cq, const struct shm_cqe *e, bool solicited);
 
 /* Returns receive `number` of the queue's ring, with *sge_max entries, or NULL if the ring is not

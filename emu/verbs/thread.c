@@ -1,5 +1,5 @@
 /* Threads of a process with devices: the device thread repeats requests that could not be executed,
- * and turns what other processes have set into events; the watcher waits for changes of
+ * and raises the events that other processes have set; the watcher waits for changes of
  * interfaces. */
 #include "process.h"
 
@@ -70,7 +70,7 @@ void rdma_stall(struct rdma_qp *qp)
         rdma_wake(rdma.own);
 }
 
-/* Calls act for each set bit, which is cleared before. */
+/* Clears the table, and calls act for each bit that was set. */
 static void each_of(uint64_t *table, uint32_t nwords, void (*act)(uint32_t index))
 {
     for (uint32_t i = 0; i < nwords; i++) {
@@ -101,7 +101,7 @@ static void srq_act(uint32_t index)
         rdma_srq_deliver(rdma.srq[index]);
 }
 
-static uint64_t earliest;       /* of the device thread: when to run again; 0: when woken */
+static uint64_t earliest;       /* time of the device thread's next run; 0: when woken */
 
 static void note_time(uint64_t at_ns)
 {
@@ -124,7 +124,7 @@ static void stalled_act(uint32_t index)
     note_time(next);
 }
 
-/* Ends faults of ports. */
+/* Ends the injected port faults that are over. */
 static void ports_act(void)
 {
     bool over = false;
@@ -211,7 +211,7 @@ static void *watcher_main(void *arg)
     return arg;
 }
 
-/* Opens the watcher's sockets. Without netlink, changes of interfaces are not noticed. */
+/* Opens the watcher's sockets. Without netlink, changes of interfaces are not detected. */
 static void watcher_open(void)
 {
     struct sockaddr_nl address = { .nl_family = AF_NETLINK,
@@ -279,7 +279,7 @@ int rdma_threads_begin(void)
     return err;
 }
 
-/* The lock is released meanwhile: the threads take it. */
+/* Releases the lock while it waits, because the threads acquire it. */
 void rdma_threads_end(void)
 {
     const uint64_t one = 1;

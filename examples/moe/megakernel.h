@@ -38,8 +38,8 @@ struct mega {
     struct mega_task *tasks;    /* [mega_tasks]: all tasks in the order in which they became
                                    ready; written by block 0 */
     /* Used only by block 0. */
-    uint32_t *ntiles, *low;     /* [nranks]: number of tiles per rank; all tiles below `low` are
-                                   seen */
+    uint32_t *ntiles, *low;     /* [nranks]: number of tiles per rank; all tiles below `low` were
+                                   received */
     uint8_t *seen;              /* [nranks][tiles_max] */
     uint8_t *returned;          /* [nsends] */
     uint32_t *left;             /* [chunks]: missing results of its tokens */
@@ -48,7 +48,7 @@ struct mega {
                                                    expected in total */
     uint32_t unknown;           /* number of ranks whose tile count is not known yet */
     uint32_t flawed;            /* the routing of a rank is invalid */
-    uint32_t turn;              /* consecutive passes without an event; the limit for them: */
+    uint32_t turn;              /* consecutive passes without an event; deadline_ms limits them */
     uint64_t deadline_ms;
 };
 
@@ -141,7 +141,7 @@ TUTTI_DEVICE tutti_status mega_process(struct mega *m, uint32_t block)
     }
 }
 
-/* ---- subscriber: by thread 0 of block 0 ---- */
+/* ---- subscriber: run by thread 0 of block 0 ---- */
 
 TUTTI_DEVICE void mega_ready(struct mega *m, uint32_t kind, uint32_t rank, uint32_t number)
 {
@@ -257,7 +257,7 @@ TUTTI_DEVICE tutti_status mega_subscribe(struct mega *m)
     return st || m->flawed ? st : mega_look_back(m);
 }
 
-/* ---- scheduler: by thread 0 of block 0 ---- */
+/* ---- scheduler: run by thread 0 of block 0 ---- */
 
 /* Takes the next task to assign. Returns false if there is none. After invalid routing, only send
  * tasks are assigned, so that the signal counts stay consistent for the next run. */
@@ -289,7 +289,7 @@ TUTTI_DEVICE void mega_hand_out(struct mega *m, uint32_t nblocks)
     }
 }
 
-/* Stops the processors after their current tasks. Waits inside tasks end by themselves. */
+/* Stops the processors after their current tasks. Waits within tasks return by themselves. */
 TUTTI_DEVICE void mega_stop(struct mega *m, uint32_t nblocks)
 {
     for (uint32_t b = 1; b < nblocks; b++) {

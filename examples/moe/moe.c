@@ -87,7 +87,7 @@ static tutti_status compute(struct work *w)
                             w->me.nblocks > 1 ? w->me.nblocks - 1 : 1, compute_kernel, w);
 }
 
-/* Takes all received tiles. */
+/* Receives and reads all tiles. */
 static tutti_status take_all(struct work *w)
 {
     size_t rows = 0;
@@ -184,7 +184,7 @@ static tutti_status run_form(void *arg, enum form form, const tutti_moe_routing 
     return form == COLLECTIVE ? run_collective(w, routing) : run_mega(w, routing);
 }
 
-/* Allocates what only forms with computation between exchanges need. */
+/* Allocates the memory of the forms that compute between exchanges. */
 static void make_taken(struct work *w)
 {
     const struct shape *s = &w->me.model.shape;

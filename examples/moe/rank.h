@@ -57,7 +57,7 @@ void rank_make(struct rank *me);
 /* Returns the conf of a layer of this form; `device` must stay valid until the layer is created. */
 tutti_moe_conf rank_conf(const struct rank *me, tutti_moe_form form,
                          const tutti_device_conf *device);
-/* Also destroys the layer. */
+/* Undoes rank_make, and destroys the layer. */
 void rank_forget(struct rank *me);
 
 /* Prepares a run of the megakernel: resets its memory to the initial state. */

@@ -105,7 +105,7 @@ bool rank_is_refused(struct rank *me)
     for (int form = 0; form < FORMS && good; form++) {
         tutti_status st;
 
-        if (!options_want(me->o, form) || form == PADDED)   /* does not check the routing */
+        if (!options_want(me->o, form) || form == PADDED)   /* PADDED does not check the routing */
             continue;
         st = set_mode(me, (enum form)form);
         if (!st)

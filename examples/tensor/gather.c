@@ -8,8 +8,8 @@
  *   last   panel by panel, the data from rank 4: the same tree with ranks 1 to 3, whose panels come
  *          from their partners
  *
- * So the link is busy during the product of the own host's chunks, and during all but the last
- * panel of the other host's. */
+ * So the link is busy during the product of this host's chunks, and during all panels of the other
+ * host's product except the last. */
 #include <stdlib.h>
 
 #include "gemm.h"

@@ -15,8 +15,8 @@
 #include "gemm.h"
 #include "tensor.h"
 
-/* Returns the place, in chunks, of the data received in the step of that width: behind that of
- * smaller steps, and for the other host's chunks, behind all places of this host's. The last place
+/* Returns the place, in chunks, of the data received in the step of that width. Places are ordered
+ * by step width, first those of this host's chunks, then those of the other host's. The last place
  * is for the data from the other host. */
 static size_t place(const struct layer *l, const struct span *s, size_t width)
 {

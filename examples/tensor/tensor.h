@@ -27,7 +27,7 @@
 struct layer {
     tutti_comm *comm;
     size_t rank, nranks, per_host;
-    size_t local;               /* this rank's place on its host */
+    size_t local;               /* this rank's index on its host */
     size_t here, there;         /* first rank of this host, and of the other one; equal if there
                                    is one host */
     size_t rows, inner, columns, panels;
@@ -71,7 +71,7 @@ static inline struct span local_span(const struct layer *l)
 {
     return (struct span){ .host = l->here, .rows = l->chunk, .panel = PANELS_MAX };
 }
-/* Returns the number of the tree's step that puts `width` chunks to the rank at that distance. Step
+/* Returns the index of the tree's step that puts `width` chunks to the rank at that distance. Step
  * 0 is the data from the other host. */
 static inline size_t step_of(size_t width) { return (size_t)__builtin_ctzl(width) + 1; }
 /* Waits for the signal of the span's step. */
@@ -79,7 +79,7 @@ static inline tutti_status work_wait(struct work *k, const struct span *s, size_
 {
     return tutti_window_wait(k->window, SIGNAL(s->panel, step), TUTTI_EQUAL, k->turn, 0, NULL);
 }
-/* Returns the rank at the same place on the other host. */
+/* Returns the rank with the same local index on the other host. */
 static inline size_t partner_of(const struct layer *l) { return l->there + l->local; }
 
 /* ---- gather.c: x is all of X, in the window ---- */

@@ -25,12 +25,12 @@ uint64_t inner_count(const struct options *o, uint64_t step);
 double inner_steps(const struct options *o, const struct text *t, struct worker *w, uint64_t step,
                    uint64_t n, uint64_t number);
 
-/* delta[n] = global - local. */
+/* Computes delta[n] = global - local. */
 void outer_delta(const struct outer *u, const struct worker *w, real *delta);
 /* Nesterov step with the mean of the workers' deltas: velocity = momentum velocity + delta; global
  * -= rate (momentum velocity + delta). */
 void outer_step(struct outer *u, const real *delta, const struct options *o);
-/* local = global. The worker keeps the velocity of its inner steps. */
+/* Sets local = global. The worker keeps the velocity of its inner steps. */
 void worker_take(struct worker *w, const struct outer *u);
 
 #endif

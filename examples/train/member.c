@@ -17,9 +17,9 @@ tutti_status member_sync(struct member *m, tutti_sync_strategy strategy)
     return tutti_run_sync(m->run, &m->state, 0);
 }
 
-/* Prints the view. A newcomer to a running run has other parameters or another step. If a member
- * that was in the run before receives state, it has diverged, which must not happen; tests check
- * for it. */
+/* Prints the view. A newcomer receives the state, because its parameters or its step differ. A
+ * member that was in the run before must not receive it: it would have diverged. Tests check for
+ * this. */
 static void print_view(const struct member *m)
 {
     fprintf(stderr,
@@ -33,7 +33,7 @@ tutti_status member_agree(struct member *m)
     tutti_status st;
 
     do {
-        /* a member that has synced was there when the run began */
+        /* the minimum applies only until the first sync */
         const uint32_t least = m->state.revision ? 0 : (uint32_t)m->o.members;
 
         st = tutti_run_epoch(m->run, TUTTI_ADMIT, least, 0, -1, &m->view);

@@ -15,7 +15,7 @@ struct member {
     uint64_t step;              /* number of inner steps taken */
     uint64_t id;
     tutti_run *run;
-    tutti_view view;            /* without members: this member has left */
+    tutti_view view;            /* if it has no members, this member has left */
     tutti_array arrays[3];
     tutti_state state;
     int told;                   /* its notice to leave was sent */
@@ -38,7 +38,7 @@ tutti_status member_mean(struct member *m, real *delta);
 /* Gets the contributors of the last mean. Prints "STEP LOSS MEMBER MEMBER ..." if this member is
  * responsible for it. */
 tutti_status member_report(struct member *m, uint64_t step, double loss);
-/* *meet: members want to leave, or newcomers are waiting. Equal on all members if no mean is in
+/* *meet: a member is leaving, or newcomers are waiting. Equal on all members if no mean is in
  * flight. Notifies the other members if this one was requested to leave. */
 tutti_status member_poll(struct member *m, int *meet);
 

@@ -9,9 +9,9 @@
  *
  * A step: the members of a group gather the parameters, and each computes the gradient of its share
  * of the step's examples, which are divided among all members of all groups. They reduce-scatter
- * the gradient within the group, and role k sums its part with role k of the other groups, by the
+ * the gradient within the group. Role k sums its part with role k of the other groups, by the
  * ring with bounded bytes in flight. Then each member updates its part; no member stores more of
- * the parameters and velocity than that.
+ * the parameters and velocity than its part.
  *
  * If a group loses a member, the whole group leaves the view. The step has no effect: the others
  * agree on a new view and repeat its examples. The remaining members of the group wait until
@@ -59,8 +59,8 @@ static void endings(sigset_t *set)
     sigaddset(set, SIGTERM);
 }
 
-/* A thread that is cancelled while it waits: sends the notice to leave on a signal, also while the
- * member waits for admission. */
+/* A thread that sends the notice to leave on a signal, also while the member waits for admission.
+ * It is cancelled at the end. */
 static void *await_end(void *arg)
 {
     struct training *x = arg;
@@ -139,8 +139,8 @@ static void print_view(const struct training *x)
             x->state.received ? "received" : "has");
 }
 
-/* Checks that all roles have the same step. Roles sync separately. If no group remained complete,
- * all copies of a part may be lost, and its new member starts from step 0. */
+/* Checks that all roles have the same step, because roles sync separately. If no group remained
+ * complete, all copies of a part may be lost, and its new member starts from step 0. */
 static tutti_status check_parts(struct training *x)
 {
     uint64_t steps[] = { x->step, ~x->step };       /* reduced to the maximum, and to the

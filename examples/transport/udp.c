@@ -1,4 +1,4 @@
-/* udp: a network transport in one file, as an example of how to write one on src/wire/rput
+/* udp: a network transport in one file, as an example of a transport on src/wire/rput
  * (docs/transports.md). It passes the conformance tests also if packets are lost. It has no
  * congestion control and copies all data twice, so tcp is faster.
  *
@@ -33,7 +33,7 @@
 #define SLOT_BYTES (HEAD_BYTES + TT_RPUT_RECORD_BYTES + PAYLOAD_BYTES)
 #define WINDOW 128                  /* messages that are not acknowledged */
 #define QUEUE 128                   /* puts of a link that are queued, or not reported */
-#define RESERVED 32                 /* reserved of these for inline puts */
+#define RESERVED 32                 /* part of QUEUE that is reserved for inline puts */
 #define RESEND_MAX 32               /* messages retransmitted at once */
 #define RESEND_NS (4 * TT_MS)       /* the first timeout; each further one is twice as long */
 #define RESEND_MAX_NS (256 * TT_MS)
@@ -49,8 +49,8 @@ struct put {
     struct tt_rput_out base;        /* data: its source, or a copy */
     struct tt_rput_record record;   /* of the whole put */
     uint8_t *copy;                  /* owned: the data of an inline put that had to wait */
-    uint64_t cut;                   /* its bytes that are in messages */
-    uint64_t end;                   /* number after its last message, once it is cut */
+    uint64_t cut;                   /* number of its bytes that are in messages */
+    uint64_t end;                   /* index of the message after its last one, once it is cut */
     bool revoked;                   /* its data is not read any more */
 };
 
@@ -64,14 +64,14 @@ struct udp_link {
     /* ---- sending ---- */
     struct tt_rput_queue puts;      /* of struct put [QUEUE]; done: cut into messages */
     uint64_t acked, sent;           /* messages */
-    uint16_t bytes[WINDOW];         /* of the packets */
+    uint16_t bytes[WINDOW];         /* lengths of the packets */
     uint64_t resend_ns, timeout_ns; /* time of the next retransmit, while acked < sent */
     uint64_t gap;                   /* 1 + the message that was retransmitted after a gap */
 
     /* ---- receiving ---- */
     uint64_t applied;
     bool ack_due;
-    bool has_gap;                   /* a later message has arrived than the next one */
+    bool has_gap;                   /* a message after the next expected one has arrived */
 };
 
 struct udp {
@@ -105,8 +105,8 @@ static uint8_t *slot_at(const struct udp_link *link, uint64_t message)
 
 /* ---- packets ---- */
 
-/* Sends a packet, with the current count of applied messages. A packet that the kernel does not
- * accept now is lost like others. */
+/* Sends a packet, with the current count of applied messages. If the kernel does not accept it now,
+ * the packet counts as lost. */
 static void packet_send(struct udp_link *link, uint8_t *packet, size_t bytes)
 {
     struct udp *u = (struct udp *)link->base.rput;
@@ -114,7 +114,7 @@ static void packet_send(struct udp_link *link, uint8_t *packet, size_t bytes)
 
     tt_rput_record_stamp(packet + HEAD_BYTES, applied);
     link->ack_due = false;
-#ifdef UDP_DROP_EVERY               /* a test: the network loses packets */
+#ifdef UDP_DROP_EVERY               /* for tests: simulates the loss of packets */
     if (++u->ndropped % UDP_DROP_EVERY == 0)
         return;
 #endif
@@ -326,7 +326,8 @@ static bool message_arrived(struct udp_link *link, uint32_t number, const uint8_
     return true;
 }
 
-/* Any process can send to the socket: packets without the token are not from the peer. */
+/* Handles a packet. Packets without the token are dropped, because any process can send to the
+ * socket. */
 static void packet_arrived(struct udp *u, const uint8_t *packet, size_t bytes)
 {
     struct udp_link *link;

@@ -3,8 +3,8 @@
  *
  *     tutti run -n 8 -x TUTTI_TRACE_DIR=/tmp/traces -- ./triage --fault never --rank 2
  *
- * Each iteration calls four allreduces: two of the tensor group, one of the data group, and the
- * loss of the world. Before each but the last, the rank computes (a sleep). */
+ * Each iteration calls four allreduces: two of the tensor group, one of the data group, and one of
+ * the world group for the loss. Before each of the first three, the rank computes (a sleep). */
 #include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>

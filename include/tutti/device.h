@@ -188,7 +188,7 @@ TUTTI_API tutti_status tutti_device_counters_reset(tutti_device *device);
 TUTTI_API const char *tutti_device_mode_name(tutti_device_mode mode);
 TUTTI_API const char *tutti_device_lanes_name(tutti_device_lanes lanes);
 
-/* Sets *out to the address of flag number `flag` (from 0) of the device. A flag is a word,
+/* Sets *out to the address of the flag with index `flag` (from 0) of the device. A flag is a word,
  * initially 0. Kernels set flags (tutti_device_raise_flag) or wait for them
  * (tutti_device_await_flag); the host accesses flags with atomic instructions. A flag can be
  * tutti_dynamic.start or tutti_dynamic.over of an exchange (tutti/moe.h). The device owns the
@@ -1075,7 +1075,7 @@ TUTTI_DEVICE tutti_status tutti_device_wait(const tutti_device_view *v, uint64_t
 
 /* ---- for kernels: flags between kernels and the host ----------------------------------------- */
 
-/* Returns TUTTI_OK if the number of a flag is valid, else TUTTI_ERR_INVALID. */
+/* Returns TUTTI_OK if the index of a flag is valid, else TUTTI_ERR_INVALID. */
 TUTTI_DEVICE tutti_status tutti_device_check_flag(const tutti_device_view *v, const char *call,
                                                   uint32_t flag)
 {

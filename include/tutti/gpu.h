@@ -20,7 +20,7 @@
  *    tutti_gpu_destroy. Meanwhile, the program may make only calls marked "any thread" in
  *    tutti/tutti.h. Collectives on host memory need another communicator (tutti_comm_dup).
  *  - Errors: a call with invalid arguments returns an error and starts nothing. A later error (a
- *    lost rank, an abort, a timeout, a failed copy) ends this and all later operations of the
+ *    lost rank, an abort, a timeout, a failed copy) fails this and all later operations of the
  *    tutti_gpu. Their streams continue, and the contents of their outputs are undefined. The
  *    request (tutti_gpu_op.request) and tutti_gpu_status return the error.
  *  - CUDA graphs: a call on a stream that is being captured adds the operation to the graph. The
@@ -95,8 +95,8 @@ TUTTI_API void tutti_gpu_destroy(tutti_gpu *gpu);
 /* Returns the device's ordinal, or -1 if gpu is NULL. Any thread. */
 TUTTI_API int tutti_gpu_device(const tutti_gpu *gpu);
 
-/* Returns TUTTI_OK, or the error that ended the operations of gpu; tutti_last_error() then returns
- * the error message. Does not block. Any thread. */
+/* Returns TUTTI_OK, or the error with which gpu has failed; tutti_last_error() then returns the
+ * error message. Does not block. Any thread. */
 TUTTI_API tutti_status tutti_gpu_status(const tutti_gpu *gpu);
 
 /* Returns INVALID if this process has launched a CUDA graph with operations of a destroyed
@@ -160,7 +160,7 @@ typedef struct tutti_gpu_op {
     tutti_gpu_window *window;       /* puts, gets and atomics only; NULL: a signal without data
                                        (count 0) */
     size_t offset;                  /* likewise: offset in the window of rank `root`, in bytes */
-    uint32_t signal;                /* puts and waits only: number of the signal, below
+    uint32_t signal;                /* puts and waits only: index of the signal, below
                                        TUTTI_GPU_SIGNALS */
     tutti_atomic_op atomic;         /* atomics only, like the next two */
     uint64_t operand, compare;
@@ -233,7 +233,7 @@ TUTTI_API tutti_status tutti_gpu_reduce_scatterv(const void *src, void *dst, con
  * and its array recvbuffs are in host memory; they are read during the call. The lists and sendbuff
  * are read when the stream has reached the operation. `start` and `over` must be NULL. The sum of
  * index_block_lens is at most nranks * nsplits. Uses pinned memory of (nranks + 1) * max_total
- * elements and the lists, rounded up to a power of two. An invalid list ends the tutti_gpu of all
+ * elements and the lists, rounded up to a power of two. An invalid list fails the tutti_gpu of all
  * ranks with the same status. */
 TUTTI_API tutti_status tutti_gpu_alltoallv_dynamic(const tutti_dynamic *what, tutti_dtype type,
                                                    tutti_gpu *gpu, void *stream);
@@ -257,7 +257,7 @@ TUTTI_API tutti_status tutti_gpu_recv(void *buf, size_t count, tutti_dtype type,
  * After an error no window exists, and gpu can still be used. */
 TUTTI_API tutti_status tutti_gpu_window_create(tutti_gpu *gpu, void *mem, size_t bytes,
                                                tutti_gpu_window **out);
-/* Frees the window. Local: a later put of another rank into this window ends the tutti_gpu of all
+/* Frees the window. Local: a later put of another rank into this window fails the tutti_gpu of all
  * ranks with INVALID. Must precede tutti_gpu_destroy. window may be NULL. */
 TUTTI_API tutti_status tutti_gpu_window_free(tutti_gpu_window *window);
 
@@ -272,7 +272,8 @@ TUTTI_API tutti_status tutti_gpu_put_signal(const void *src, size_t count, tutti
 /* Gets dst[count] from the window of rank `peer`, at `offset` bytes. The stream continues when the
  * data is in dst. Reads the data of all earlier puts and atomics of this rank to `peer`. The peer
  * need not make a call, but must not have called tutti_gpu_destroy: otherwise it refuses the get,
- * and this rank's tutti_gpu ends with PEER_LOST. The same holds for tutti_gpu_atomic with `old`. */
+ * and this rank's tutti_gpu fails with PEER_LOST. The same holds for tutti_gpu_atomic with
+ * `old`. */
 TUTTI_API tutti_status tutti_gpu_get(void *dst, size_t count, tutti_dtype type, int peer,
                                      tutti_gpu_window *window, size_t offset, tutti_gpu *gpu,
                                      void *stream);
@@ -287,8 +288,8 @@ TUTTI_API tutti_status tutti_gpu_atomic(tutti_atomic_op op, uint64_t operand, ui
                                         void *stream);
 /* Sends a signal without data. A window must exist. */
 TUTTI_API tutti_status tutti_gpu_signal(int peer, uint32_t signal, tutti_gpu *gpu, void *stream);
-/* The stream continues when `n` more signals with the number `signal` have arrived from rank
- * `peer`. The wait consumes these n signals. A window must exist. */
+/* The stream continues when `n` more signals with the index `signal` have arrived from rank `peer`.
+ * The wait consumes these n signals. A window must exist. */
 TUTTI_API tutti_status tutti_gpu_wait_signal(int peer, uint32_t signal, uint32_t n, tutti_gpu *gpu,
                                              void *stream);
 

@@ -88,8 +88,8 @@ TUTTI_HASH_CODE void tutti_hash_lane_end(uint32_t digest[4], uint32_t a, uint32_
 
 /* ---- blocks and content ---- */
 
-/* Mixes the digest of block number `block`, and adds the result to `sum`, which is initially
- * zero. */
+/* Mixes the digest of the block with index `block`, and adds the result to `sum`, which is
+ * initially zero. */
 TUTTI_HASH_CODE void tutti_hash_block_end(uint32_t sum[4], const uint32_t digest[4], uint64_t block)
 {
     uint32_t x[4] = { digest[0] ^ (uint32_t)block, digest[1] ^ (uint32_t)(block >> 32), digest[2],

@@ -103,8 +103,8 @@ typedef struct tutti_trace_subscriber {
  * INVALID: an argument is NULL. NOMEM: there are 8 subscribers already. UNSUPPORTED: as in
  * tutti_trace_read. */
 TUTTI_API tutti_status tutti_trace_subscribe(const tutti_trace_subscriber *subscriber, int *id);
-/* Ends a subscription. When the call returns, the callbacks of the subscription are not running and
- * will not be called again. Must not be called by a callback. INVALID: no such subscription. */
+/* Removes a subscription. When the call returns, the callbacks of the subscription are not running
+ * and will not be called again. Must not be called by a callback. INVALID: no such subscription. */
 TUTTI_API tutti_status tutti_trace_unsubscribe(int id);
 
 /* ---- dumps ----------------------------------------------------------------------------------- */

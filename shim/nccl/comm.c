@@ -1,4 +1,4 @@
-/* Communicators: their start, end and queries. */
+/* Communicators: creation, destruction and queries. */
 #include "comm.h"
 
 #include <stdio.h>
@@ -141,7 +141,7 @@ static ncclResult_t start_from_parent(struct nccl_start *s)
     return nccl_result(tutti_comm_split(base, s->color, s->key, &s->comm->base));
 }
 
-/* Uses the parent, in the order of the calls. */
+/* Derives the communicator from its parent. Calls on a parent run in their order. */
 static ncclResult_t derive_in_turn(struct nccl_start *s)
 {
     struct ncclComm *parent = s->parent;
@@ -278,7 +278,7 @@ NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm)
     return result;
 }
 
-/* All operations of this rank have ended when the call returns. */
+/* All operations of this rank have completed or failed when the call returns. */
 NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int flags)
 {
     ncclResult_t result = nccl_comm_ready(comm, "ncclCommRevoke");
@@ -345,7 +345,7 @@ NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t *out
     return ncclSuccess;
 }
 
-/* Writes the int at `offset` of a communicator. */
+/* Writes the int field at `offset` of struct ncclComm to *out. */
 static ncclResult_t query(struct ncclComm *c, size_t offset, int *out, const char *call)
 {
     const ncclResult_t result = nccl_comm_ready(c, call);

@@ -27,30 +27,32 @@ struct ncclComm {
     tutti_gpu *gpu;
     int rank, nranks, device;
     bool blocking;
-    bool none;                          /* this rank is in no part of a split; freed when it ends */
-    _Atomic ncclResult_t state;         /* ncclInProgress until it is ready; then of the start */
+    bool none;                          /* this rank is in no part of a split; freed after the
+                                           start */
+    _Atomic ncclResult_t state;         /* ncclInProgress, then the result of the start */
     atomic_bool revoked, suspended;
     pthread_mutex_t lock;               /* protects the next fields */
     pthread_cond_t turn_changed;
-    bool turn_lost;                     /* one of them was never started: no further ones */
-    unsigned derived, turn;             /* communicators that are made from this one: number, and
-                                           the one that may use `base` */
-    pthread_t thread;                   /* that starts it */
+    bool turn_lost;                     /* a derived one was never started: no more can be */
+    unsigned derived, turn;             /* derived communicators: their number, and the index of the
+                                           one that may use `base` */
+    pthread_t thread;                   /* the thread that starts it */
     bool has_thread;                    /* not joined yet */
     struct ncclWindow *windows;         /* protected by lock */
     struct nccl_factor *factors;
     int nfactors;
-    char why[NCCL_WHY_BYTES];           /* of a failed start; written before state */
+    char why[NCCL_WHY_BYTES];           /* reason of a failed start; written before state */
 };
 
-/* Start of a communicator: from an id, or from a parent: by a split, a shrink, or a grow. Owned by
+/* Start of a communicator: from an id, or from a parent by a split, a shrink or a grow. Owned by
  * the thread that runs it. */
 struct nccl_start {
     struct ncclComm *comm;
     tutti_id id;
     struct ncclComm *parent;    /* NULL: from the id */
     int color, key;
-    unsigned number;            /* among those of the parent: all ranks have the same order */
+    unsigned number;            /* index among those derived from the parent, in the same order on
+                                   all ranks */
     int *members;               /* of a shrink; owned; NULL: a split or a grow */
     int nmembers;
     int nranks;                 /* of a grow */
@@ -59,7 +61,7 @@ struct nccl_start {
 
 /* Allocates a communicator in the state ncclInProgress. */
 struct ncclComm *nccl_comm_new(int nranks, int rank, int device, const ncclConfig_t *config);
-/* Frees a communicator, aborting what runs if `abort` is set. */
+/* Frees a communicator; aborts its operations in progress if `abort` is set. */
 void nccl_comm_free(struct ncclComm *c, bool abort);
 /* Returns ncclInvalidArgument unless c is a communicator. */
 ncclResult_t nccl_comm_check(const struct ncclComm *c, const char *call);
@@ -70,13 +72,13 @@ ncclResult_t nccl_comm_usable(struct ncclComm *c, const char *call);
 /* Returns an error unless config is NULL or valid. */
 ncclResult_t nccl_config_check(const ncclConfig_t *config, const char *call);
 
-/* Starts a communicator in this thread, or in one of its own, which nccl_comm_ready joins. The
- * callee owns s. */
 /* Frees a start that does not take place. */
 void nccl_start_drop(struct nccl_start *s);
+/* Starts a communicator in this thread, or in one of its own, which nccl_comm_ready joins. The
+ * callee owns s. */
 void nccl_start_run(struct nccl_start *s);
 ncclResult_t nccl_start_thread(struct nccl_start *s);
-/* Starts it according to the group and to blocking. */
+/* Starts a communicator at once, or at the end of the group; waits for it if it is blocking. */
 ncclResult_t nccl_start(struct nccl_start *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* Collection of a group's calls, and their start. */
+/* Collects the calls of a group, and starts them. */
 #include "group.h"
 
 #include <stdio.h>
@@ -250,7 +250,7 @@ static ncclResult_t run_ops(void)
     return result;
 }
 
-/* Forgets the group's calls. */
+/* Discards the group's calls. */
 static void reset(void)
 {
     free(group.ops);
@@ -306,7 +306,7 @@ NCCL_API(ncclResult_t, ncclGroupEnd, void)
     return nccl_group_end();
 }
 
-/* Ends the group without its operations, like NCCL, but predicts no time. */
+/* Ends the group without starting its operations, as NCCL does. Predicts no time. */
 NCCL_API(ncclResult_t, ncclGroupSimulateEnd, void *info)
 {
     static const char why[] = "ncclGroupSimulateEnd is not supported by Tutti: the operations of "

@@ -207,7 +207,7 @@ static bool is_excluded(int rank, const int *excluded, int n)
     return false;
 }
 
-/* Lists the ranks that stay. */
+/* Lists the ranks that remain after a shrink. */
 static ncclResult_t list_members(struct nccl_start *s, const struct ncclComm *c,
                                  const int *excluded, int n)
 {
@@ -286,8 +286,8 @@ static ncclResult_t grow_existing(ncclComm_t comm, int nranks, const ncclUniqueI
     return derive(s, comm, out, config, false, "ncclCommGrow");
 }
 
-/* Existing ranks keep their number. One of them, the root, passes the id of ncclCommGetUniqueId, as
- * all new ranks do. */
+/* Members of the parent keep their ranks. One of them, the root, passes the id of
+ * ncclCommGetUniqueId, as all new ranks do. */
 NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nranks, const ncclUniqueId *id, int rank,
          ncclComm_t *out, ncclConfig_t *config)
 {

@@ -16,9 +16,9 @@
 #define NCCL_CONTEXTS 4         /* of ncclPutSignal and the like */
 #define NCCL_SIGNALS 16         /* of a context */
 #define NCCL_SUSPEND_MEM 1
-#define NCCL_STAT_SUSPENDED 1   /* of ncclCommMemStats; the others are bytes */
+#define NCCL_STAT_SUSPENDED 1   /* of ncclCommMemStats; all other statistics are in bytes */
 #define NCCL_STAT_TOTAL 3
-#define NCCL_OPS 5              /* built-in operations; the numbers of created ones follow */
+#define NCCL_OPS 5              /* built-in operations; created operations have higher values */
 
 typedef struct ncclComm *ncclComm_t;
 typedef void *cudaStream_t;
@@ -39,7 +39,7 @@ typedef enum {
     ncclNumResults
 } ncclResult_t;
 
-/* The start of the configuration; it grows from release to release, and `size` is the program's. */
+/* The start of the configuration. New releases append fields; `size` is set by the program. */
 typedef struct {
     size_t size;
     unsigned magic, version;
@@ -50,12 +50,12 @@ typedef struct {
     const char *comm_name;
 } ncclConfig_t;
 
-/* What ncclWaitSignal waits for: op_count signals of a peer. */
+/* Descriptor for ncclWaitSignal: op_count signals of a peer. */
 typedef struct {
     int op_count, peer, signal, context;
 } ncclWaitSignalDesc_t;
 
-/* What ncclCommQueryProperties writes; `size` is the program's. The types of transports and the
+/* Output of ncclCommQueryProperties; `size` is set by the program. The types of transports and the
  * support of multicast and counted transfers are those of the device API. */
 typedef struct {
     size_t size;
@@ -72,7 +72,7 @@ typedef struct {
     bool cft, cft_multicast, cft_counted;
 } ncclCommProperties_t;
 
-/* Ranks `stride` apart, as one of them sees them. */
+/* A team: nranks ranks, `stride` apart; `rank` is the caller's rank in the team. */
 typedef struct {
     int nranks, rank, stride;
 } ncclTeam_t;

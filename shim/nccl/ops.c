@@ -46,7 +46,8 @@ static ncclResult_t set_operation(tutti_gpu_op *op, struct ncclComm *c, ncclRedO
         op->scale_from = c->factors[i].on_device ? c->factors[i].device : NULL;
         if (!c->factors[i].on_device) {
             memcpy(&op->scale, c->factors[i].value, sizeof op->scale);
-            *value = &op->scale;        /* eight bytes in the type, until they are converted */
+            *value = &op->scale;        /* a value of the data type, not a double, until it is
+                                           converted */
         }
     }
     pthread_mutex_unlock(&c->lock);
@@ -60,7 +61,8 @@ struct call {
 #define CALL(kind, name) ((struct call){ TUTTI_GPU_##kind, name })
 #define NO_REDOP (-1)
 
-/* Adds an operation. `root` is the peer of a send or receive, and 0 without either. */
+/* Adds an operation. `root` is the root, or the peer of a send or receive; 0 if there is
+ * neither. */
 static ncclResult_t add(struct call call, const void *src, void *dst, size_t count,
                         ncclDataType_t type, ncclRedOp_t redop, int root, struct ncclComm *c,
                         cudaStream_t stream)

@@ -1,5 +1,5 @@
-/* Properties of communicators, and teams. There is no device API: each rank is alone in its team of
- * directly accessible memory (LSA). */
+/* Properties of communicators, and teams. There is no device API: each rank is alone in its LSA
+ * (load/store accessible) team. */
 #include <stddef.h>
 #include <string.h>
 
@@ -55,8 +55,8 @@ NCCL_API(ncclTeam_t, ncclTeamLsa, ncclComm_t comm)
     return nccl_comm_ready(comm, "ncclTeamLsa") ? (ncclTeam_t){ 0 } : (ncclTeam_t){ 1, 0, 1 };
 }
 
-/* Return a rank of a team that contains the calling rank, as a number of the communicator, or in
- * the team of directly accessible memory. */
+/* Convert a rank of a team that contains the calling rank to its rank in the communicator (World),
+ * or in the LSA team. */
 NCCL_API(int, ncclTeamRankToWorld, ncclComm_t comm, ncclTeam_t team, int rank)
 {
     return nccl_comm_ready(comm, "ncclTeamRankToWorld")

@@ -52,8 +52,8 @@ void nccl_windows_free(struct ncclComm *comm)
     comm->windows = NULL;
 }
 
-/* The collective part of a rank that cannot register its memory: the registration fails on all
- * ranks, because NULL is not device memory. Returns that error. */
+/* Runs the collective part on a rank that cannot register its memory. It passes NULL, which is not
+ * device memory, so the registration fails on all ranks. Returns that error. */
 static tutti_status fail_for_all(struct ncclComm *comm)
 {
     const bool is_ready = !nccl_comm_ready(comm, "ncclCommWindowRegister");
@@ -68,7 +68,8 @@ static ncclResult_t register_none(void *arg)
     return nccl_result(fail_for_all(arg));
 }
 
-/* Returns `result`, after all ranks have failed, or when the group ends, which then fails. */
+/* Returns `result`, after the registration has failed on all ranks. In a group, this happens when
+ * the group ends. */
 static ncclResult_t refuse_for_all(struct ncclComm *comm, ncclResult_t result)
 {
     if (nccl_group_is_open())

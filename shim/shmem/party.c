@@ -78,7 +78,7 @@ static void transfers_run(const struct sh_party *p, const tutti_p2p *parts, size
     sh_check(p->call, tutti_group(parts, n, p->comm, NULL));
 }
 
-/* All-to-all exchange: block i goes to PE i from src + i * step. The own block is copied. */
+/* All-to-all exchange: block i goes to PE i from src + i * step. This PE's own block is copied. */
 static void exchange(const struct sh_party *p, char *dest, const char *src, size_t bytes,
                      size_t step)
 {

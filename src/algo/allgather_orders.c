@@ -7,8 +7,8 @@
  * message. If n is not a power of two, ranks fold as in allgather_doubling.
  *
  * Streamed, like allgather_doubling: round i + 1 sends what round i receives. Steps wait for bytes,
- * not for steps, so a segment is forwarded on arrival. The program needs nothing for this;
- * tests/engine/test_streaming.c shows it.
+ * not for steps, so a segment is forwarded on arrival. This needs no extra steps
+ * (tests/engine/test_streaming.c).
  * "Collective Communication for 100k+ GPUs" (NCCLX), 2025: farthest first, for networks whose upper
  * layers are over-subscribed. */
 #include "algo/algos.h"

@@ -11,7 +11,7 @@
  * ring: H g - 1 of both), and g - 1 blocks inside the host at the end. On hosts with fewer
  * ranks, a rank carries several rings. One host is a linear exchange; hosts of one rank are a
  * flat ring.
- * Variants distribute blocks inside the hosts in the way that their name states, for any hosts.
+ * Variants distribute blocks inside the hosts in the form that their name states, on any hosts.
  * "Scalable, Topology- and Multi-HCA-Aware Hierarchical GPU Allgather Using Parallel Rings",
  * 2026. */
 #include "algo/algos.h"

@@ -18,7 +18,7 @@
 #include "algo/blocks.h"
 
 #define WINDOW_PIECES 12u   /* pieces in an executor's window, of five steps each */
-/* rounds from a piece's sum to its result; with fewer ranks, one per rank */
+/* rounds from a piece's sum to its result; with fewer ranks, as many as ranks */
 #define RESULT_AFTER 8u
 
 struct piece {
@@ -28,9 +28,10 @@ struct piece {
     struct tt_ref coming, leaving;      /* pipes */
 };
 
-/* Number of pieces. It suffices for all ranks, or for a full window, to work on one each. Pieces
- * are short, so that different loads of links even out; longer if the window must span more ranks;
- * and at most a chunk. If there are more pieces than ranks, each rank owns equally many. */
+/* Number of pieces. There are at least as many as ranks, or as fit into the window if that is less.
+ * Pieces are short, so that different loads of links even out. They are longer if the window must
+ * span more ranks, but at most a chunk. If there are more pieces than ranks, each rank owns equally
+ * many. */
 static uint64_t npieces(const struct tt_coll *c)
 {
     const uint64_t elements = c->bytes / c->elem_bytes, n = c->nranks;

@@ -8,7 +8,8 @@
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
-#define FOLD_PIPE 64u       /* pipe names: levels of the tree, the fold, rounds between hosts */
+/* pipe IDs: below, the levels of the tree; this one, the fold; above, rounds between hosts */
+#define FOLD_PIPE 64u
 
 struct tree {
     struct tt_layout alone;

@@ -4,10 +4,11 @@
  * in the other direction, with rank r sending to r - 1. A rank sends as many bytes as in one ring,
  * half of them over each of two paths. For long vectors if the path between two ranks is the limit,
  * not the total rate of a rank: e.g. a separate link to each neighbour, or internet paths slower
- * than the access lines.
+ * than the access links.
  * 2 (n - 1) * (latency + bytes / 2n / bandwidth of one path) if a rank's two paths are independent.
  * If they share bandwidth: the time of one ring, with twice the messages.
- * Known as the bidirectional ring; each of the two is that of allreduce_ring, with its source. */
+ * Known as the bidirectional ring; each of the two rings is that of allreduce_ring, which names the
+ * source. */
 #include "algo/algos.h"
 #include "algo/blocks.h"
 
@@ -40,7 +41,7 @@ static struct tt_block allreduce_two_rings_block_of(const struct tt_coll *c, uin
     };
 }
 
-/* The lowest of the ranks that contributed to the value received in round k: those 1 to k + 1
+/* The lowest of the ranks that contributed to the value received in round k: the ranks 1 to k + 1
  * places behind. */
 static uint32_t lowest_coming(const struct tt_coll *c, uint32_t ring, uint32_t k)
 {

@@ -16,7 +16,7 @@
 #define RUNS 5          /* messages of a round between hosts: put, wait, copy each */
 
 /* WORK: for each rank of the host, in order, a block for each rank that this one serves; then the
- * packed blocks for the others. */
+ * packed blocks for its mates. */
 static uint64_t brought_at(const struct tt_levels *v, uint32_t from)
 {
     return (uint64_t)from * tt_levels_served(v, v->me) * v->c->bytes;
@@ -75,14 +75,14 @@ static void alltoall_two_level_pack(struct tt_sched *s, const struct tt_levels *
     }
 }
 
-/* The blocks for the ranks that local rank m serves, from those of `host` on, if all hosts are
+/* The blocks for the ranks that local rank m serves, from the ranks of `host` on, if all hosts are
  * alike. */
 static struct tt_ref in_src(const struct tt_levels *v, uint32_t m, uint32_t host)
 {
     return tt_strided(tt_src((host * v->n + m) * v->c->bytes), v->c->bytes, v->n * v->c->bytes);
 }
 
-/* This rank's blocks for the ranks of other hosts that it serves. */
+/* Copies this rank's own blocks for the ranks of other hosts that it serves to WORK. */
 static void bring_own(struct tt_sched *s, const struct tt_levels *v)
 {
     const uint64_t at = brought_at(v, v->me), block = v->c->bytes;
@@ -141,7 +141,7 @@ static struct run run_from(const struct tt_levels *v, uint32_t host, uint32_t fi
     return run;
 }
 
-/* Run number i of a host; false if it has fewer. */
+/* Run i of a host. Returns false if the host has fewer. */
 static bool alltoall_two_level_run_at(const struct tt_levels *v, uint32_t host, uint64_t i,
                                       struct run *out)
 {
@@ -200,7 +200,7 @@ static void alltoall_two_level_keep(struct tt_sched *s, const struct tt_levels *
 }
 
 /* Sends to the z-th rank that this one serves on the host `far` higher, and receives from the rank
- * that serves this one on the host `far` lower; runs from number `part` * RUNS on. */
+ * that serves this one on the host `far` lower; runs from index `part` * RUNS on. */
 static void alltoall_two_level_exchange(struct tt_sched *s, const struct tt_levels *v, uint32_t far,
                                         uint32_t z, uint64_t part)
 {
@@ -255,7 +255,7 @@ static void alltoall_two_level_round(struct tt_sched *s, const struct tt_coll *c
 /* ---- requirements and cost ---- */
 
 /* Maximum number of WORK blocks of any rank: the n ranks of a host together send a rank up to
- * nranks + n * hosts blocks, and the packed ones are at most nranks. */
+ * nranks + n * hosts blocks, and at most nranks blocks are packed. */
 static uint64_t work_max(const struct tt_levels *v)
 {
     const uint64_t n = v->c->nranks;

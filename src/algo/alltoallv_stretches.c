@@ -31,7 +31,7 @@ static uint64_t alltoallv_stretches_nrounds(const struct tt_coll *c)
     return (c->nranks + phases_of_round(c) - 1) / phases_of_round(c) * rounds_of_phase(c);
 }
 
-/* The stretches [from, to) of a pair in a round: its chunk-th EACH of them. */
+/* The stretches [from, to) of a pair in a round: chunk `chunk`, of EACH stretches. */
 static void chunk_of(const uint64_t *first, uint32_t peer, uint64_t chunk, uint64_t *from,
                      uint64_t *to)
 {

@@ -15,15 +15,15 @@
 
 #define SLOT_MAX 512    /* bytes: a longer row justifies a separate message */
 #define SLOT_MIN 16
-#define LENGTH 8        /* bytes of these for the row's length */
+#define LENGTH 8        /* bytes at the start of a slot for the row's length */
 #define PACKED 15       /* rows that a round packs or unpacks; the first also copies */
 #define MEETS 7         /* mates with which a rank exchanges in a round */
 /* exchanges of long rows in a round: put, wait, copy each; the first also copies */
 #define LONG 5
 
-/* Upper bound of the slots in WORK: those received from each rank of other hosts, host by host;
+/* Upper bound of the slots in WORK: a slot received from each rank of other hosts, host by host;
  * from each rank of this host, in order, a slot for each rank that this one serves; and the packed
- * ones for the others of this host. */
+ * slots for the other ranks of this host. */
 static uint64_t slots_max(const struct tt_levels *v)
 {
     return 3ull * v->layout->nranks + (uint64_t)v->widest * v->hosts;
@@ -184,8 +184,8 @@ static struct tt_ref pipe_of(const struct tt_coll *c, uint32_t from, uint32_t to
 }
 
 /* Long rows, in pairs as in the direct algorithm: in place, rows are read before they are
- * overwritten. They may share their pair with slots, so their destination is not THERE, which needs
- * a separate pair. */
+ * overwritten. A pair may exchange both slots and long rows. The destination is therefore not
+ * THERE, which must be that of the only put of a pair. */
 static void straight(struct tt_sched *s, const struct tt_coll *c, uint64_t slot, uint64_t k)
 {
     const uint32_t n = c->nranks, r = c->rank, first = (uint32_t)k * LONG;

@@ -1,9 +1,9 @@
 /* Dissemination barrier.
  * In round k every rank signals the rank 2^k higher that it, and all ranks from which it has
  * received signals, have entered. After ceil(log2 n) rounds every rank has been signaled by all.
- * The signal is one byte with any value: it can be sent only after all earlier signals have
- * arrived, because each was copied over it. Signals arrive in separate bytes, so they may arrive
- * early.
+ * The signal is one byte with any value. Each received signal is copied over it, so the next one is
+ * sent only after all earlier signals have arrived. Signals arrive in separate bytes, so they may
+ * arrive early.
  * D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", 1988. */
 #include "algo/algos.h"
 #include "algo/blocks.h"

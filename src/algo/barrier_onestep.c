@@ -14,7 +14,7 @@ static bool barrier_onestep_fits(const struct tt_coll *c)
     return c->nranks <= FEW;
 }
 
-/* Our token, then the places of those of all ranks. */
+/* This rank's token, then a place for the token of each rank. */
 static uint64_t barrier_onestep_work_bytes(const struct tt_coll *c)
 {
     return 1 + c->nranks;

@@ -24,8 +24,8 @@ static uint64_t gather_binomial_work_bytes(const struct tt_coll *c)
     return gather_binomial_is_inner(c) ? tt_subtree(tt_from_root(c), c->nranks) * c->bytes : 0;
 }
 
-/* Number of the `count` ranks from v, counted from the root, before the order passes the last
- * rank. */
+/* Returns how many of the `count` ranks from v on, counted from the root, precede the wrap from the
+ * last rank to rank 0. */
 static uint32_t gather_binomial_before_end(const struct tt_coll *c, uint32_t v, uint32_t count)
 {
     const uint32_t left = c->nranks - tt_rank_at(c, v);

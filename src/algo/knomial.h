@@ -23,8 +23,8 @@ bool tt_knomial_parent(uint32_t v, uint32_t k, uint64_t step, uint32_t *parent);
 /* The subtree of v != 0 is [v, v + size); that of 0 is all ranks. */
 uint32_t tt_knomial_subtree(uint32_t v, uint32_t nranks, uint32_t k);
 
-/* Number of the `count` ranks from v on before the order, counted from the root, passes the last
- * rank. */
+/* Returns how many of the `count` ranks from v on, counted from the root, precede the wrap from the
+ * last rank to rank 0. */
 uint32_t tt_knomial_before_end(const struct tt_coll *c, uint32_t v, uint32_t count);
 
 /* One round per level. */
@@ -37,8 +37,8 @@ double tt_knomial_messages(uint32_t nranks, uint32_t k);
 double tt_knomial_vectors(uint32_t nranks, uint32_t k);
 
 /* Defines tt_algo_<coll>_knomial<k> from the file's round_of, work_of and cost_of, which take k.
- * The functions are repeated for each k, as those of the table take only the call. The variable
- * arguments are further members of the table. */
+ * The functions are repeated for each k, since the functions of the table take only the call. The
+ * variable arguments are further members of the table. */
 #define TT_KNOMIAL(coll, k, ...) \
     static uint64_t nrounds_##k(const struct tt_coll *c) \
     { \

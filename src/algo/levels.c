@@ -16,7 +16,7 @@ void tt_levels_init(struct tt_levels *v, const struct tt_coll *c)
     v->even = v->fills && v->widest == v->narrowest;
 }
 
-/* Ranks of a host with `ranks` that local rank m of this host serves. */
+/* Number of ranks that local rank m of this host serves on a host with `ranks` ranks. */
 static uint32_t served_of(const struct tt_levels *v, uint32_t ranks, uint32_t m)
 {
     return ranks > m ? (ranks - m - 1) / v->n + 1 : 0;

@@ -50,8 +50,8 @@ void tt_local_fanout_init(struct tt_local_fanout *m, const struct tt_layout *l, 
         m->form = TT_FORM_LINEAR;
 }
 
-/* The three phases as ranges of hops: within the own socket; across sockets; and blocks received
- * across, within the own socket. */
+/* The three phases as ranges of hops: within the own socket; across sockets; and within the own
+ * socket, for blocks received from other sockets. */
 enum phase { OWN, ACROSS, ONWARD };
 
 /* near (OWN, ONWARD): distance within the socket; far (ACROSS, ONWARD): number of sockets that the
@@ -134,7 +134,7 @@ static struct tt_hop take_by_sockets(const struct tt_local_fanout *m, uint32_t e
 
 /* ---- trees by distance from the carrier ---- */
 
-/* The hop that brings a block to the rank `to` further than its carrier. */
+/* The hop that brings a block to the rank at distance `to` from its carrier. */
 struct branch {
     uint32_t from, to, level;
 };

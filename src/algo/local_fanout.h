@@ -59,8 +59,9 @@ uint32_t tt_local_fanout_first_hops(const struct tt_local_fanout *m);
 /* Reduction: this rank adds the block of tt_local_fanout_give(m, e), in the order of hops. Linear
  * and sockets only. */
 struct tt_add {
-    bool first;             /* of that block: the other operand is this rank's own part */
-    bool last;              /* of this rank's own block */
+    bool first;             /* the first addition to that block: the other operand is this rank's
+                               own part */
+    bool last;              /* the last addition to this rank's own block */
     uint32_t there, coming; /* the lowest local rank that contributed to the present value, and
                                to the received one */
 };

@@ -29,12 +29,14 @@ uint64_t tt_phase_partner_rounds(const struct tt_coll *c);
 /* All-reduce of folded ranks, with `inner` rounds among the groups. Before these, the odd rank of
  * each first pair sends its vector to the even one, which adds it in DST; after them it receives
  * the result. Both use pipe 0 and tag 0. Returns true if round *k is among the groups and this rank
- * takes part; *k is then the number among these. Returns false if its steps have been emitted. */
+ * takes part; *k is then the round's index among these. Returns false if its steps have been
+ * emitted. */
 bool tt_phase_among_groups(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f,
                            uint64_t inner, uint64_t *k);
 
 /* Allgather of folded ranks, for ranks of a folded pair: the odd rank sends its block to the even
- * one. Afterwards it receives all blocks but its own, those before it and those after it. */
+ * one. Afterwards the odd rank receives all other blocks: first those before its own, then those
+ * after. */
 void tt_phase_gather_fold_in(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
 void tt_phase_gather_fold_out(struct tt_sched *s, const struct tt_coll *c, const struct tt_fold *f);
 

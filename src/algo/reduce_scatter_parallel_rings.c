@@ -29,8 +29,8 @@ static uint64_t reduce_scatter_parallel_rings_nslabs(const struct tt_rings *r, u
     return longest ? (longest - 1) / reduce_scatter_parallel_rings_slab_bytes(r, longest) + 1 : 1;
 }
 
-/* Excludes hosts so uneven, or so large, that WORK would hold only tiny slabs; and tags hold round
- * numbers in 32 bits. */
+/* Excludes hosts so unequal, or so large, that WORK would hold only tiny slabs; and calls with more
+ * rounds than a 32-bit tag can number. */
 static bool reduce_scatter_parallel_rings_fits(const struct tt_coll *c)
 {
     const uint64_t longest = tt_blocks_longest(c);

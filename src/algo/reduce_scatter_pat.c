@@ -45,7 +45,7 @@ struct slab_step {
     const struct shape *shape;
     struct tt_pat_step step;
     uint64_t offset, bytes;     /* offset and length of the slab in a row */
-    bool last;                  /* the step that finishes */
+    bool last;                  /* the last step, whose sum is the result */
 };
 
 /* Pieces of WORK or rows of SRC for trees [from, to), in ascending order of address, which is the
@@ -83,9 +83,9 @@ static uint32_t count_from(const struct slab_step *t, uint32_t offset)
     return offset < t->c->nranks ? (t->c->nranks - 1 - offset) / t->step.apart + 1 : 0;
 }
 
-/* Trees whose child has a running value already (otherwise it sends its row), and trees whose
- * parent has. The near steps of a parent go from its farthest child to the nearest, then the far
- * steps outward. */
+/* Number of trees whose child already has a running value (otherwise it sends its row), and of
+ * trees whose parent has one. The near steps of a parent go from its farthest child to the nearest,
+ * then the far steps outward. */
 static uint32_t children_summed(const struct slab_step *t)
 {
     return t->step.distance == 1 ? 0 : count_from(t, t->step.child + 1);

@@ -27,7 +27,7 @@ void tt_rings_init(struct tt_rings *r, const struct tt_coll *c, enum tt_form for
     r->narrowest = tt_layout_narrowest(r->layout);
     r->columns = (r->widest + r->narrowest - 1) / r->narrowest;
     r->levels = tt_form_levels(form, r->widest);
-    /* A host of n ranks has ceil(widest / n) (n - 1) of them, which is less than 2 widest - 1. */
+    /* A host of n ranks has ceil(widest / n) (n - 1) hops, which is less than 2 widest - 1. */
     r->hops = r->widest == r->narrowest ? r->widest - 1 : 2 * r->widest - 2;
     r->one_by_one = form == TT_FORM_SOCKETS && r->widest > 1;
     tt_local_fanout_init(&r->mates, r->layout, c->rank, form);
@@ -73,7 +73,7 @@ static uint32_t mate(const struct tt_rings *r, uint32_t local)
     return tt_layout_rank(r->layout, r->host, local);
 }
 
-/* The block of `origin` for the hop: that of the carrier's m-th column. */
+/* The block of `origin` in the carrier's m-th column, for the hop. */
 static bool rings_block_of(const struct tt_rings *r, uint32_t origin, uint32_t carrier, uint32_t m,
                            uint32_t *rank)
 {
@@ -261,7 +261,7 @@ static uint64_t reduce_slot_rounds(const struct tt_rings *r)
     return add_rounds(r) + r->columns - 1;
 }
 
-/* Like gather_skip; but level 0 comes first, and the first slot has none of it. */
+/* Like gather_skip, but level 0 comes first, and the first slot has no hops of level 0. */
 static uint64_t reduce_skip(const struct tt_rings *r)
 {
     return r->one_by_one && r->hosts == 1 ? hop_counts(r).first : 0;
@@ -308,8 +308,8 @@ static struct tt_block rings_row_of(const struct reduction *x, uint32_t rank)
                               row.bytes - begin < slab ? row.bytes - begin : slab };
 }
 
-/* The place where value i of a row is reduced: in column m of those that this rank carries; or,
- * with relay > 0, for another carrier. Two places alternate. */
+/* The place where value i of a row is reduced: for the m-th column that this rank carries; or, with
+ * relay > 0, for another carrier. Two places alternate. */
 static struct tt_ref sum_at(const struct reduction *x, uint32_t rank, uint64_t i, uint32_t m,
                             uint32_t relay)
 {
@@ -332,8 +332,8 @@ static struct tt_ref host_sum(const struct reduction *x, uint32_t rank, uint64_t
     return x->r->mates.n == 1 ? tt_src(rings_row_of(x, rank).offset) : sum_at(x, rank, i, m, 0);
 }
 
-/* The row of hop `at` of the slot in the reduction, and its value's number i: value i belongs to
- * the rows of the host i + 1 before this one. The gather's last level comes first. */
+/* The row of hop `at` of the slot in the reduction, and the index i of its value: value i belongs
+ * to the rows of the host i + 1 before this one. The gather's last level comes first. */
 static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_t m, uint32_t *rank,
                     uint64_t *i)
 {
@@ -460,8 +460,8 @@ static void ring_add(const struct reduction *x)
     last = i + 2 == r->hosts;
     tt_sched_wait(x->s, carrier_of(r, before, column), tt_pipe(x->tag), rings_row_of(x, rank).bytes,
                   x->tag);
-    /* It is a sum over the hosts in between. Their lowest ranks are in the order of host
-     * numbers. */
+    /* The received value is a sum over the hosts in between. Their lowest ranks are in the order of
+     * host numbers. */
     tt_sched_reduce_ordered(x->s, last ? result_at(x) : sum_at(x, rank, i + 1, m, 0),
                             tt_pipe(x->tag), tt_lowest(origin + 1, (uint32_t)i + 1, r->hosts),
                             host_sum(x, rank, i + 1, m), r->host, rings_row_of(x, rank).bytes,

@@ -5,7 +5,7 @@
  * contains the block of each host's local rank j, and on a host of n ranks, local rank j mod n
  * carries it. With equal numbers of ranks on all hosts each local rank has its own ring; on hosts
  * with fewer, ranks carry several columns. There are as many columns as the largest host has ranks;
- * smaller hosts add no block of their own to the others.
+ * smaller hosts add no block of their own to the excess columns.
  *
  * Time is divided into *slots*, of as many rounds as the steps of a slot need: a slot sends what
  * earlier slots received. Arrival i of a host is received in step i of the rings; its own blocks

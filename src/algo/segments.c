@@ -69,7 +69,7 @@ static void add_round(struct exchange *e, struct senders *from, const struct tt_
         e->nsenders = from->n;
 }
 
-/* Returns whether all ranks know each other's exchanges, of a limited number of rounds. */
+/* Returns whether every rank can compute the exchanges of all ranks, and the rounds are few. */
 static bool segments_is_known(const struct tt_algo *algo, const struct tt_coll *c)
 {
     switch (c->kind) {
@@ -101,9 +101,10 @@ static void segments_add_rank(struct exchange *e, const struct tt_algo *algo,
     }
 }
 
-/* Examines the root, or rank 0 without one, and the next rank. If ranks differ, the first has most,
- * and the second is typical; few have one or two senders more. Segments must be equal on all ranks.
- * Returns false if the exchanges are unknown, or the program is too long. */
+/* Examines the root, or rank 0 without one, and the next rank. If ranks differ, the first one has
+ * the most exchanges, and the second one is typical; a few ranks have one or two more senders.
+ * Segments must be equal on all ranks. Returns false if the exchanges are unknown, or the program
+ * is too long. */
 static bool segments_look_at(struct exchange *e, const struct tt_algo *algo,
                              const struct tt_coll *c, uint64_t eager_bytes)
 {
@@ -133,7 +134,7 @@ static uint64_t typical_message(const struct tt_coll *c)
     case TT_GATHERV:
     case TT_SCATTERV:
     case TT_REDUCE_SCATTERV:
-        return UINT64_MAX;      /* not equally known on all ranks */
+        return UINT64_MAX;      /* ranks may not have the same sizes */
     default: return c->bytes;
     }
 }
@@ -200,9 +201,9 @@ struct tt_segments tt_segments_fit(const struct tt_algo *algo, const struct tt_c
     return algo->bounded ? segments_bound(s, c) : s;
 }
 
-/* Blocks received from other hosts and forwarded within the host, or the reverse. Shorter segments
- * forward the end of a block earlier. Returns the minimum useful segment, which is larger if it is
- * reduced; 0: nothing is forwarded like this. */
+/* Returns the minimum useful segment of blocks that are received from other hosts and forwarded
+ * within the host, or the reverse; 0: there are none. With shorter segments the end of a block is
+ * forwarded earlier. A segment that is reduced must be longer. */
 static uint64_t least_passed_on(const struct tt_coll *c)
 {
     if (!c->layout || tt_layout_widest(c->layout) == 1 ||
@@ -216,8 +217,8 @@ static uint64_t least_passed_on(const struct tt_coll *c)
 /* Messages of a rank in the examined rounds, in bytes. */
 struct passing {
     double far_in, far_out, near;
-    bool slots;         /* some from other hosts arrive in slots, and each segment is answered by
-                           a credit message */
+    bool slots;         /* some messages from other hosts arrive in slots, so each of their segments
+                           needs a credit message */
 };
 
 static void add_passing(struct passing *p, const struct tt_sched *s, const struct tt_coll *c)
@@ -254,9 +255,8 @@ static void look_at_passing(struct passing *p, const struct tt_algo *algo, const
 
 /* The minimum useful segments, in bytes; 0: unknown or irrelevant. */
 struct least {
-    double software;    /* with this segment, the time on the rail equals the average time that the
-                           rank's thread needs to send and receive it, as often as the program
-                           does */
+    double software;    /* with this segment, the rank's thread spends as much time on the program's
+                           messages as the rail */
     double window;      /* with this segment, a flow's slots together hold the bytes that the rail
                            carries in a round trip */
 };
@@ -292,7 +292,7 @@ static struct least least_that_pay(const struct tt_algo *algo, const struct tt_c
     return least;
 }
 
-/* Returns a power of two that is not less, limited by `most`. */
+/* Returns a power of two above `bytes`, limited to `most`. */
 static uint64_t power_for(double bytes, uint64_t most)
 {
     return bytes < (double)most ? ceiling_power((uint64_t)bytes + 1) : most;

@@ -13,8 +13,8 @@ struct tt_segment_limits {
     bool all_local;             /* all ranks share memory */
     uint64_t cache_bytes;       /* last-level cache, shared by cache_cpus CPUs; 0: unknown */
     uint32_t cache_cpus;
-    /* Software overhead of a message, both ends together; between hosts the latency, one way, and
-     * the time of a byte on a rail. 0: unknown. */
+    /* _message_ns: software overhead of a message, both ends together. far_latency_ns: one-way
+     * latency between hosts. rail_byte_ns: time of a byte on a rail. 0: unknown. */
     double far_message_ns, near_message_ns, far_latency_ns, rail_byte_ns;
 };
 
@@ -25,13 +25,13 @@ struct tt_segments {
     uint8_t lanes;              /* number of lanes to a peer for segments; 0: all */
 };
 
-/* A message becomes several segments, so that sender and receiver overlap. In shared memory: four,
- * of one block. Between hosts: two, since the kernel overlaps them too and each costs system calls;
- * of the algorithm's longest message if it is known, or of one block for v kinds and very many
- * rounds.
- * In shared memory a block of two ranks has at most 64 segments, one of n ranks 32 n. Segments may
- * then be up to eight times as long as the wire's. They are longer than the wire's only if the
- * slots of the ranks at one cache take at most a quarter of it.
+/* A message becomes several segments, so that sender and receiver overlap. In shared memory a block
+ * becomes four. Between hosts a message becomes two, since the kernel also overlaps them and each
+ * costs system calls. That message is the algorithm's longest if it is known, or one block for v
+ * kinds and very many rounds.
+ * In shared memory a block becomes at most 32 segments per rank (64 for two ranks). For this,
+ * segments may be up to eight times as long as the wire's. They are longer than the wire's only if
+ * the slots of the ranks at one cache take at most a quarter of it.
  * Eight segments, of at least 32 KiB (64 KiB if reduced), for an allgather or reduce_scatter that
  * forwards data from other hosts within this one, or the reverse.
  * If the rail's rate is known, no segment is so short that a rank's software takes longer than its

@@ -6,7 +6,7 @@
 
 struct search {
     struct tt_waits *w;
-    uint32_t *index, *low, *next;       /* [nnodes] index: from 1; 0: not visited */
+    uint32_t *index, *low, *next;       /* [nnodes]; index: counted from 1; 0: not visited */
     uint32_t *stack, *path;             /* [nnodes] */
     uint32_t nstack, npath, nindex;
 };
@@ -19,7 +19,7 @@ static void visit(struct search *s, uint32_t node)
     s->path[s->npath++] = node;
 }
 
-/* Gives the nodes above and including `node` on the stack a new component. */
+/* Makes a new component of the nodes on the stack from its top down to `node`. */
 static void close_component(struct search *s, uint32_t node)
 {
     struct tt_waits *w = s->w;

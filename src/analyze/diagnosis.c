@@ -8,7 +8,7 @@
 #include "base/status.h"
 
 #define ENDS_MAX 256u
-#define HUNG_NS 10000000000     /* waits of at least this time are no part of normal operation */
+#define HUNG_NS 10000000000     /* shorter waits can be part of normal operation */
 
 /* Nodes sorted by component. */
 struct groups {
@@ -78,7 +78,7 @@ static void diagnose_records(const struct tt_ends *e, const uint32_t *nodes, uin
     free(records);
 }
 
-/* A rank without a dump can be in the operation that others wait in. */
+/* Diagnoses a rank. If it has no dump, it can be in the operation in which other ranks wait. */
 static void diagnose_rank(const struct tt_ends *e, uint32_t rank, uint32_t waiter,
                           struct tt_diagnosis *x)
 {
@@ -125,7 +125,7 @@ static void diagnose_end(const struct tt_ends *e, const uint32_t *nodes, uint32_
 
 /* ---- all ends ---- */
 
-/* Rates how sure a diagnosis is: the cause is listed first. */
+/* Rates how certain a diagnosis is: the cause is listed first. */
 static int rate(const struct tt_diagnosis *x)
 {
     static const int rates[TT_DIAGNOSIS_KINDS] = {
@@ -171,8 +171,8 @@ static bool is_mismatch(const struct tt_waits *w, const struct groups *g, uint32
     return false;
 }
 
-/* Returns whether a component can be the cause: an operation has waited in or for it, for long
- * enough. Different arguments are a cause at once. */
+/* Returns whether a component can be the cause: an operation has waited in it or for it for at
+ * least hung_ns. Different arguments are a cause regardless of the time. */
 static bool is_cause(const struct tt_waits *w, const struct groups *g, uint32_t c)
 {
     const uint32_t n = g->first[c + 1] - g->first[c];
@@ -191,8 +191,8 @@ static int by_waiting(const void *a, const void *b, void *arg)
     return x < y ? -1 : x > y;
 }
 
-/* Diagnoses the ENDS_MAX ends with the most waiting ranks: each takes time linear in the
- * operations. */
+/* Diagnoses the ENDS_MAX ends with the most waiting ranks. The number is limited because each
+ * diagnosis takes time linear in the operations. */
 static tutti_status diagnose_ends(const struct tt_ends *e, const struct groups *g,
                                   struct tt_diagnoses *out)
 {
@@ -235,8 +235,8 @@ static bool is_listed(const struct tt_diagnoses *out, uint32_t rank)
     return false;
 }
 
-/* Ranks that are lost, although no chain of waits ends there: all operations may have ended when
- * the dumps were written. */
+/* Adds lost ranks at which no chain of waits ends: all operations may have ended before the dumps
+ * were written. */
 static void add_lost_ranks(const struct tt_ends *e, struct tt_diagnoses *out)
 {
     const struct tt_dumps *d = e->w->d;
@@ -254,8 +254,8 @@ static void add_lost_ranks(const struct tt_ends *e, struct tt_diagnoses *out)
     }
 }
 
-/* Ranks that were lost much later than the first one are a consequence: the launcher may have
- * ended them. Those lost at about the same time failed together, e.g. with their host. */
+/* Merges lost ranks into one diagnosis. Those lost at about the same time failed together, e.g.
+ * with their host. Those lost much later are a consequence: the launcher may have killed them. */
 static void merge_lost_ranks(const struct tt_waits *w, struct tt_diagnoses *out)
 {
     struct tt_diagnosis *first = &out->list[0];
@@ -280,7 +280,7 @@ static void merge_lost_ranks(const struct tt_waits *w, struct tt_diagnoses *out)
     out->n = kept;
 }
 
-/* Returns how long the rank that shows this diagnosis had waited at the first failure. */
+/* Returns how long the waiting rank of this diagnosis had waited at the first failure. */
 static double waited_ns(const struct tt_waits *w, const struct tt_diagnosis *x)
 {
     const uint32_t i = x->waits_op != TT_DUMPS_NONE ? x->waits_op : x->op;
@@ -291,8 +291,8 @@ static double waited_ns(const struct tt_waits *w, const struct tt_diagnosis *x)
     return (double)w->at - (double)op->called;
 }
 
-/* A lost rank and a mismatch fail the job at once. Other ranks are then found in the middle of
- * their work, and their waits prove nothing, unless they had lasted for long. */
+/* Drops diagnoses after a lost rank or a mismatch, which fail the job at once. It interrupts the
+ * other ranks, so their waits prove nothing, unless they had lasted for long. */
 static void drop_interrupted(const struct tt_waits *w, struct tt_diagnoses *out)
 {
     uint32_t kept = 1;
@@ -318,7 +318,7 @@ static bool is_same_operation(const struct tt_waits *w, uint32_t a, uint32_t b)
            x->seq == y->seq;
 }
 
-/* Returns whether both name a link between the same two hosts. */
+/* Returns whether both diagnoses name a link between the same two hosts. */
 static bool is_same_link(const struct tt_dumps *d, const struct tt_diagnosis *a,
                          const struct tt_diagnosis *b)
 {
@@ -334,8 +334,8 @@ static bool is_same_link(const struct tt_dumps *d, const struct tt_diagnosis *a,
     return from != to && ((from == first && to == second) || (from == second && to == first));
 }
 
-/* Returns whether x adds nothing to an earlier diagnosis: it names the same ranks, or no rank for
- * the same operation. */
+/* Returns whether x adds nothing to an earlier diagnosis: both name the same rank or link; or x
+ * names no rank, and is about the same operation. */
 static bool repeats(const struct tt_waits *w, const struct tt_diagnosis *before,
                     const struct tt_diagnosis *x)
 {
@@ -348,7 +348,7 @@ static bool repeats(const struct tt_waits *w, const struct tt_diagnosis *before,
            before->culprits[0] == x->culprits[0] && before->to == x->to;
 }
 
-/* Drops repetitions, and ends without any evidence behind others. */
+/* Drops repetitions, and diagnoses without evidence, unless there is no other one. */
 static void drop_repeats(const struct tt_waits *w, struct tt_diagnoses *out)
 {
     uint32_t kept = 0;

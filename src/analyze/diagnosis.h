@@ -6,14 +6,14 @@
 
 enum tt_diagnosis_kind {
     TT_DIAGNOSIS_NONE,          /* no operation is incomplete, and no rank is lost */
-    TT_DIAGNOSIS_DIED,          /* the process ended; no dump, and its peers lost it */
+    TT_DIAGNOSIS_DIED,          /* the process ended: it has no dump, and its peers lost it */
     TT_DIAGNOSIS_MISMATCH,      /* ranks made different calls */
     TT_DIAGNOSIS_LINK,          /* sent data does not arrive: a lane, a link or a NIC */
     TT_DIAGNOSIS_STOPPED,       /* the process exists, but is silent */
     TT_DIAGNOSIS_ORDER,         /* calls on several communicators in a different order */
     TT_DIAGNOSIS_OUTSIDE,       /* the rank is in no operation, but in annotated work */
     TT_DIAGNOSIS_NEVER_CALLED,  /* the rank did not make the call */
-    TT_DIAGNOSIS_SLOW,          /* data arrives, but slowly */
+    TT_DIAGNOSIS_SLOW,          /* data arrives slowly */
     TT_DIAGNOSIS_DEADLINE,      /* the operation needs more time than its deadline permits */
     TT_DIAGNOSIS_UNKNOWN,       /* the dumps do not show the cause */
     TT_DIAGNOSIS_KINDS
@@ -26,19 +26,21 @@ enum tt_diagnosis_kind {
 
 struct tt_diagnosis {
     enum tt_diagnosis_kind kind;
-    uint32_t culprits[TT_DIAGNOSIS_CULPRITS];   /* ranks at fault; only proven ones */
-    uint32_t nculprits;                 /* of all; the list contains the first ones */
+    uint32_t culprits[TT_DIAGNOSIS_CULPRITS];   /* ranks proven to be at fault: the first ones */
+    uint32_t nculprits;                 /* of all ranks at fault */
     uint32_t to;                        /* LINK, SLOW: the link from the culprit to this rank is at
                                            fault; TT_DUMPS_NONE: the culprit itself */
     uint32_t at;                        /* rank at which the evidence ends, or TT_DUMPS_NONE */
-    uint32_t op;                        /* in tt_dumps.ops: it failed first, or TT_DUMPS_NONE */
-    uint32_t nwaiting;                  /* ranks that wait for it, directly or indirectly */
+    uint32_t op;                        /* index in tt_dumps.ops of the operation that failed first,
+                                           or TT_DUMPS_NONE */
+    uint32_t nwaiting;                  /* ranks that wait for this end, directly or indirectly */
     int64_t since;                      /* job time, or TT_DUMPS_NEVER */
     struct {
         uint32_t rank, op;              /* the rank is in the operation, and waits for the next
                                            entry's rank; the last one waits for the first */
     } cycle[TT_DIAGNOSIS_CYCLE];
-    uint32_t ncycle;                    /* ORDER: of all; the list contains the first ones */
+    uint32_t ncycle;                    /* ORDER: entries of the whole cycle; the list contains the
+                                           first ones */
     uint32_t waits_by, waits_op;        /* UNKNOWN: the waiting rank and its operation, */
     uint32_t waits_for;                 /* and the awaited rank; or TT_DUMPS_NONE */
     char evidence[TT_DIAGNOSIS_EVIDENCE][192];
@@ -46,9 +48,9 @@ struct tt_diagnosis {
 };
 
 struct tt_diagnoses {
-    struct tt_diagnosis list[TT_DIAGNOSIS_MAX]; /* the cause first; others are independent of it */
+    struct tt_diagnosis list[TT_DIAGNOSIS_MAX]; /* the cause first; the rest is independent of it */
     uint32_t n;
-    uint32_t nall;                      /* with those beyond TT_DIAGNOSIS_MAX */
+    uint32_t nall;                      /* including those beyond TT_DIAGNOSIS_MAX */
 };
 
 /* Finds the cause. *w must stay valid during the call. Time is nearly linear in the number of
@@ -57,11 +59,11 @@ tutti_status tt_diagnose(struct tt_diagnoses *out, const struct tt_waits *w);
 
 /* Returns e.g. "never called". */
 const char *tt_diagnosis_kind_name(enum tt_diagnosis_kind kind);
-/* Writes the diagnosis in words, in one paragraph, to out[cap]. Returns out. */
+/* Writes the diagnosis as one paragraph of text to out[cap]. Returns out. */
 const char *tt_diagnosis_words(const struct tt_diagnosis *x, const struct tt_dumps *d, char *out,
                                size_t cap);
-/* Returns whether nothing was found in a job that may be working (hung_ns), but ranks have no
- * complete dump: they may be the cause, or wait for it. */
+/* Returns whether nothing was found in a job that may still make progress (hung_ns), but some ranks
+ * have no complete dump: they may be the cause, or wait for it. */
 static inline bool tt_diagnoses_lack_dumps(const struct tt_diagnoses *found,
                                            const struct tt_dumps *d)
 {

@@ -103,7 +103,7 @@ static void set_members(struct tt_reading *g, struct tt_dumps_comm *c, const str
 
     if (c->members_hash == hash)
         return;
-    /* those of a run are the members of its latest view, which may differ between dumps */
+    /* the members of a run are those of its latest view, which may differ between dumps */
     if (c->members_hash != 0 && strcmp(tt_dumps_text(g->d, c->of), "run") == 0)
         return;
     if (c->members_hash != 0) {

@@ -72,7 +72,7 @@ static void head_member(struct tt_reading *g, struct tt_line *l, const struct tt
         tt_line_skip(l);
 }
 
-/* Returns what is wrong with the head, or NULL. */
+/* Returns the error in the head, or NULL. */
 static const char *head_wrong(const struct tt_dumps *d, const struct head *h)
 {
     if (h->version != 1)
@@ -100,7 +100,7 @@ static bool begin_job(struct tt_reading *g, const struct head *h)
         return true;
     d->is_elastic = h->ranks == 0;
     d->nranks = d->is_elastic ? TT_DUMPS_RANKS_MAX : (uint32_t)h->ranks;
-    d->ranks = calloc(d->nranks, sizeof *d->ranks);     /* the system allocates only used pages */
+    d->ranks = calloc(d->nranks, sizeof *d->ranks);     /* the kernel allocates only used pages */
     if (!d->ranks) {
         d->nranks = 0;
         tt_reading_no_memory(g);
@@ -112,14 +112,14 @@ static bool begin_job(struct tt_reading *g, const struct head *h)
     return true;
 }
 
-/* The clock of the job is known, so times of ranks that do not know it are not comparable, although
- * they were with each other. */
+/* Discards times of ranks without the clock of the job: that clock is now known, and their times
+ * are comparable only with each other. */
 static void forget_host(struct tt_dumps *d)
 {
     for (uint32_t i = 0; i < d->nmentioned; i++)
         if (d->ranks[i].is_used) {
             d->ranks[i].has_clock = false;
-            d->ranks[i].heard = TT_DUMPS_NEVER;     /* in these ranks' dumps */
+            d->ranks[i].heard = TT_DUMPS_NEVER;     /* from these ranks' dumps */
         }
     d->host = TT_INTERN_EMPTY;
 }

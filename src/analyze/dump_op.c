@@ -5,7 +5,7 @@
 #include "analyze/grow.h"
 #include "analyze/p2p.h"
 
-#define OPS_MAX (1u << 30)              /* kept, of all dumps: their numbers have 32 bits */
+#define OPS_MAX (1u << 30)              /* kept, of all dumps: indices have 32 bits */
 #define NOT_GIVEN INT64_MAX
 
 static uint8_t class_of(const struct tt_line_text *kind)
@@ -92,7 +92,7 @@ static void read_peers(struct tt_reading *g, struct tt_line *l, struct tt_dumps_
     struct tt_dumps *d = g->d;
     struct tt_dumps_peer p;
 
-    d->npeers = op->peers_first;        /* the last one of duplicate keys counts */
+    d->npeers = op->peers_first;        /* of duplicate keys, the last one is used */
     op->npeers = 0;
     if (tt_line_null(l) || !tt_line_array(l))
         return;
@@ -109,7 +109,7 @@ static void read_peers(struct tt_reading *g, struct tt_line *l, struct tt_dumps_
     }
 }
 
-/* Reads the time that its rank spent in each stage. */
+/* Reads the time that the rank of the operation spent in each stage. */
 static void read_stages(struct tt_reading *g, struct tt_line *l, struct tt_dumps_op *op)
 {
     static const char *const names[] = { [TT_OP_REGISTER] = "register",
@@ -156,7 +156,7 @@ static void op_times(struct tt_reading *g, struct tt_line *l, const struct tt_li
     else if (tt_line_is(key, "waits"))
         read_waits(g, l, op);
     else if (tt_line_is(key, "note"))
-        op->note = tt_reading_u32(l);     /* its number; finish() replaces it */
+        op->note = tt_reading_u32(l);     /* note number; finish() replaces it by the text */
     else if (tt_line_is(key, "peers"))
         read_peers(g, l, op);
     else if (tt_line_is(key, "stages"))
@@ -241,7 +241,7 @@ static void keep_op(struct tt_reading *g, struct tt_dumps_op *op)
         tt_reading_no_memory(g);
 }
 
-/* Records the number of the call on its communicator. */
+/* Records the sequence number of the call on its communicator, or to its peer. */
 static void count_call(struct tt_reading *g, const struct tt_dumps_op *op)
 {
     struct tt_dumps_local *local = tt_reading_local_of(g, op->comm);
@@ -289,7 +289,7 @@ void tt_read_op(struct tt_reading *g, struct tt_line *l)
         tt_reading_broken(g, "an operation needs \"seq\" and \"kind\"");
         return;
     }
-    if (op.comm == TT_DUMPS_NONE) {     /* null: the communicator is not known */
+    if (op.comm == TT_DUMPS_NONE) {     /* null: the communicator is unknown */
         g->d->nskipped++;
         return;
     }

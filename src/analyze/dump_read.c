@@ -94,7 +94,7 @@ static uint32_t note_text(const struct tt_reading *g, uint32_t number)
     return TT_INTERN_EMPTY;
 }
 
-/* Notes follow the operations that refer to them. */
+/* Replaces note numbers by texts, at the end: notes follow the operations that refer to them. */
 static void resolve_notes(struct tt_reading *g)
 {
     for (uint32_t i = 0; i < g->rank->nops; i++) {
@@ -104,7 +104,7 @@ static void resolve_notes(struct tt_reading *g)
     }
 }
 
-/* Connections to members that have left end, too. */
+/* Marks reports about members that have left as expected: their connections are closed, too. */
 static void find_expected(struct tt_reading *g)
 {
     for (size_t i = g->reports_first; i < g->d->nreports; i++) {
@@ -136,7 +136,7 @@ static tutti_status finish(struct tt_reading *g)
     return g->status;
 }
 
-/* Reads the complete lines of text[bytes] and returns their bytes. */
+/* Reads the complete lines of text[bytes] and returns their size in bytes. */
 static size_t read_lines(struct tt_reading *g, const char *text, size_t bytes)
 {
     size_t at = 0;
@@ -161,7 +161,7 @@ tutti_status tt_dumps_read_text(struct tt_dumps *d, const char *name, const char
     return finish(&g);
 }
 
-/* Reads the file in pieces; an incomplete line moves to the begin of the buffer. */
+/* Reads the file in pieces; an incomplete line is moved to the beginning of the buffer. */
 static void read_file(struct tt_reading *g, int fd, char **buffer, size_t *capacity)
 {
     size_t kept = 0, used;
@@ -195,7 +195,8 @@ static void read_file(struct tt_reading *g, int fd, char **buffer, size_t *capac
     }
 }
 
-/* Opens a regular file; others (a pipe) could block. Returns -1 after recording the problem. */
+/* Opens a file. Rejects all but regular files: a pipe could block. Returns -1 after recording the
+ * problem. */
 static int open_dump(struct tt_dumps *d, const char *path)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;

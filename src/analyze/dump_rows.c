@@ -43,7 +43,7 @@ static uint8_t state_of(struct tt_line *l)
                                       : TT_PEER_UNKNOWN;
 }
 
-/* Only reports of silent and lost peers are kept; the others are counted. */
+/* Keeps reports of silent and lost peers; only counts reports of other peers. */
 static void keep_report(struct tt_reading *g, const struct tt_dumps_report *p)
 {
     struct tt_dumps *d = g->d;
@@ -142,9 +142,9 @@ struct departure {
     uint64_t epoch;
     int64_t at, replaced;
     uint8_t why;                /* enum tt_departed */
-    bool has_left;              /* in order */
+    bool has_left;              /* in an orderly way */
     bool is_away;               /* the next view is without it */
-    bool is_of_job;             /* of the run that the dumps are from */
+    bool is_of_job;             /* of the run from which the dumps are */
 };
 
 static void departure_why(struct tt_line *l, struct departure *x)
@@ -171,8 +171,9 @@ static bool is_job(const struct tt_dumps *d, struct tt_line *l)
     return strcmp(run, d->job) == 0;
 }
 
-/* Returns whether the departure can be the cause of the failure that this dump shows: it came
- * before, and no view without the member was in use yet. All times are of one process. */
+/* Returns whether the departure can be the cause of the failure that this dump shows: it happened
+ * before the failure, and no view without the member was in use yet. All times are of one
+ * process. */
 static bool is_before_failure(const struct tt_reading *g, const struct departure *x)
 {
     if (g->rank->failed == TT_DUMPS_NEVER)
@@ -181,7 +182,8 @@ static bool is_before_failure(const struct tt_reading *g, const struct departure
            (x->replaced == TT_DUMPS_NEVER || x->replaced >= g->rank->failed);
 }
 
-/* A member of an incomplete replica group may return with the same id: the last view counts. */
+/* Records an absence. A member of an incomplete replica group may return with the same ID, so only
+ * the latest view is used. */
 static void keep_absence(const struct tt_reading *g, const struct departure *x,
                          struct tt_dumps_rank *about)
 {

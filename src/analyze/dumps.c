@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-#define MARKED_MAX (1ull << 28)          /* members of elastic runs, over all communicators */
+#define MARKED_MAX (1ull << 28)          /* marked members of all communicators: bounds the time */
 
 tutti_status tt_dumps_init(struct tt_dumps *d)
 {
@@ -69,8 +69,8 @@ static void mark_members(struct tt_dumps *d)
     }
 }
 
-/* Members that were lost are missing; those that have left are not. A dump that shows that a member
- * was away does not count if it has returned. */
+/* Updates is_member: lost members still belong to the job; those that have left do not. An absence
+ * is ignored if the member has returned since. */
 static void mark_departed(struct tt_dumps *d)
 {
     for (uint32_t r = 0; r < d->nranks; r++) {
@@ -85,8 +85,8 @@ static void mark_departed(struct tt_dumps *d)
     }
 }
 
-/* Sets which ranks are members of the job. In an elastic run, the memory for all possible ids is
- * reduced to those that exist. */
+/* Sets which ranks are members of the job. For an elastic run, shrinks the array from all possible
+ * member IDs to those that occur. */
 static void index_ranks(struct tt_dumps *d)
 {
     if (d->is_elastic) {
@@ -109,7 +109,7 @@ static void index_ranks(struct tt_dumps *d)
         d->nmembers += d->ranks[r].is_member;
 }
 
-/* Sorts the entries of each communicator by rank: ranks are visited in ascending order. */
+/* Sorts the entries of each communicator by rank, because ranks are visited in ascending order. */
 tutti_status tt_dumps_index(struct tt_dumps *d)
 {
     size_t first = 0;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE_NS 20e9                    /* dumps of busy processes are late by less */
+#define LATE_NS 20e9                    /* dumps of busy processes are at most this late */
 
 static void count_lane(struct tt_ends *e, const struct tt_dumps_lane *lane)
 {
@@ -86,8 +86,8 @@ const char *tt_ends_span(int64_t from, int64_t to, char out[32])
 
 /* ---- the condition of a process ---- */
 
-/* Returns whether the dump was written as soon as those of the others, as far as a busy machine
- * permits. The dump of a process that was stopped is written when it continues. */
+/* Returns whether the dump was written about as early as those of other ranks, as far as a busy
+ * machine permits. A stopped process writes its dump only when it continues. */
 static bool is_on_time(const struct tt_waits *w, const struct tt_dumps_rank *r)
 {
     if (!r->has_dump || !r->has_clock || r->now == TT_DUMPS_NEVER || r->gone == TT_DUMPS_NEVER ||
@@ -103,7 +103,7 @@ static bool was_lost_before(const struct tt_waits *w, const struct tt_dumps_rank
                             !w->has_failure || r->gone <= w->at);
 }
 
-/* The coordinator of an elastic run knows more than the members. */
+/* The report of the coordinator has priority: it knows more than the members. */
 static enum tt_condition departed_condition(const struct tt_dumps_rank *r)
 {
     return r->departed == TT_DEPARTED_DIED     ? TT_CONDITION_DIED
@@ -126,7 +126,7 @@ enum tt_condition tt_ends_condition(const struct tt_ends *e, uint32_t rank)
         return TT_CONDITION_STOPPED;
     if (!r->is_complete)
         return TT_CONDITION_NO_DUMP;
-    /* it left after its dump, but before the others failed */
+    /* it was lost after its dump, but before the others failed */
     if (r->nlost > 0 && was_lost_before(e->w, r) && r->now != TT_DUMPS_NEVER &&
         e->w->at != TT_DUMPS_NEVER && r->now < e->w->at)
         return TT_CONDITION_DIED;
@@ -185,8 +185,8 @@ static uint32_t first_reporter(const struct tt_dumps *d, uint32_t rank)
     return TT_DUMPS_NONE;
 }
 
-/* The NIC of the rank failed; or, if other ranks are isolated too, the link between two parts of
- * the job, of which only the ends are known. */
+/* The NIC of the rank failed. If other ranks are isolated, too, the link between two parts of the
+ * job failed; only its ends are known. */
 static void isolated(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     x->kind = TT_DIAGNOSIS_LINK;
@@ -223,8 +223,8 @@ bool tt_ends_process(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis
 
 /* ---- a rank in no operation ---- */
 
-/* Returns the time at which the application last called or waited for an operation. An operation
- * that it did not wait for may end later. */
+/* Returns the time at which the application last called the operation, or ended its wait for it. An
+ * operation without a wait may end later. */
 static int64_t active_until(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
     const bool was_waited = op->waited != TT_DUMPS_NEVER;
@@ -237,7 +237,7 @@ static int64_t active_until(const struct tt_waits *w, const struct tt_dumps_op *
     return t;
 }
 
-/* Calls after the failure of another rank are ignored. */
+/* Describes the last operation of a rank. Calls after the failure of another rank are ignored. */
 static void describe_last(const struct tt_ends *e, uint32_t rank, struct tt_diagnosis *x)
 {
     const struct tt_dumps *d = e->w->d;
@@ -382,7 +382,7 @@ static void describe_signatures(const struct tt_ends *e, const struct signatures
                          s->op[k]->rank, argument_words(e->w->d, s->op[k], words, sizeof words));
 }
 
-/* Names the ranks outside the majority. Without a majority the fault is on either side. */
+/* Names the ranks outside the majority. Without a majority either side may be at fault. */
 void tt_ends_mismatch(const struct tt_ends *e, uint32_t instance, struct tt_diagnosis *x)
 {
     const struct tt_waits *w = e->w;

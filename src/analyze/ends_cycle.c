@@ -3,13 +3,13 @@
 
 #include "analyze/ends.h"
 
-/* Counts of ranks that made one of two calls first. */
+/* Numbers of ranks that made one of two calls first. */
 struct votes {
     uint32_t nfirst, nsecond;
 };
 
 /* Returns whether `other` is the same call as `op` in the program of another rank: in the same
- * communicator, or, if its rank is no member of that, in one of the same name. */
+ * communicator, or, if that rank is no member of it, in one with the same name. */
 static bool is_counterpart(const struct tt_waits *w, const struct tt_dumps_op *op,
                            const struct tt_dumps_op *other)
 {
@@ -21,8 +21,8 @@ static bool is_counterpart(const struct tt_waits *w, const struct tt_dumps_op *o
 }
 
 /* Finds the positions of two calls in the records of a rank, in the order of its calls. `knows`:
- * the rank made the second call in this or an earlier iteration. If it has several communicators of
- * that name, the second call is not known. */
+ * the rank made the second call in this or an earlier iteration; false if the call can be on
+ * several communicators with that name. */
 static void find_calls(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *first,
                        const struct tt_dumps_op *second, uint32_t *at_first, uint32_t *at_second,
                        bool *knows)
@@ -54,8 +54,8 @@ static void find_calls(const struct tt_waits *w, uint32_t rank, const struct tt_
     }
 }
 
-/* Compares the order of two calls on all ranks of the first one's communicator. `names`: the ranks
- * that made the second call first become culprits. */
+/* Compares the order of two calls on all ranks of the first call's communicator. `names` (may be
+ * NULL): ranks that made the second call first are added as culprits. */
 static struct votes count_votes(const struct tt_ends *e, const struct tt_dumps_op *first,
                                 const struct tt_dumps_op *second, struct tt_diagnosis *names)
 {
@@ -90,11 +90,11 @@ static uint32_t edge_within(const struct tt_waits *w, uint32_t node)
     return TT_DUMPS_NONE;
 }
 
-/* Follows edges until a node repeats; returns that node. `steps` bounds the walk. */
+/* Follows edges until a node repeats; returns that node. `steps` bounds the number of edges. */
 static uint32_t find_repeat(const struct tt_waits *w, uint32_t node, uint32_t steps)
 {
     for (uint32_t i = 0; i < steps; i++)
-        node = edge_within(w, node);        /* after so many steps it is on the cycle */
+        node = edge_within(w, node);        /* after `steps` edges the node is on the cycle */
     return node;
 }
 
@@ -131,8 +131,8 @@ static void describe_cycle(const struct tt_waits *w, struct tt_diagnosis *x)
     }
 }
 
-/* Each rank of the cycle has called `second` before `first`. It is at fault if more ranks did it in
- * the other order. */
+/* Finds the rank at fault. Each rank of the cycle has called `second` before `first`. It is at
+ * fault if more ranks made the two calls in the opposite order. */
 static void find_odd(const struct tt_ends *e, struct tt_diagnosis *x)
 {
     const uint32_t n = x->ncycle < TT_DIAGNOSIS_CYCLE ? x->ncycle : TT_DIAGNOSIS_CYCLE;

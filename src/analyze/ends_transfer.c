@@ -1,4 +1,4 @@
-/* Operations that all their ranks have called, but that did not complete. */
+/* Operations that all ranks have called, but that did not complete. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,10 +6,10 @@
 #include "analyze/ends.h"
 
 #define EDGES_MAX 256u
-#define MOVES_IF_WITHIN 8           /* moving: bytes came within this part of its time */
+#define MOVES_IF_WITHIN 8           /* progress: bytes arrived in the last 1/8 of its time */
 #define SAMPLES_MAX 64u
 #define SAMPLED_RANKS 8u
-#define DEADLINE_FACTOR 2           /* up to this many times the usual duration is not slow */
+#define DEADLINE_FACTOR 2           /* longer than this multiple of the usual time is slow */
 
 /* Bytes from one rank to another that did not arrive. */
 struct edge {
@@ -31,7 +31,7 @@ struct transfer {
     int64_t first_called, last_called, observed;
     uint32_t last_caller;
     bool moves;
-    double elapsed_ns, usual_ns;    /* usual_ns: 0: no earlier operation like this */
+    double elapsed_ns, usual_ns;    /* usual_ns: 0: no earlier operation with these arguments */
 };
 
 static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -45,7 +45,7 @@ static const struct tt_dumps_peer *peer_of(const struct tt_dumps *d, const struc
     return NULL;
 }
 
-/* ---- does it move? ---- */
+/* ---- progress ---- */
 
 static int64_t activity_of(const struct tt_dumps *d, const struct tt_dumps_op *op)
 {
@@ -83,7 +83,7 @@ static void measure_calls(struct transfer *t)
     }
 }
 
-/* Compares the age of the last bytes with the time since all ranks had called. */
+/* Compares the time since the last bytes with the time since all ranks had called. */
 static void measure_motion(struct transfer *t)
 {
     const struct tt_dumps *d = t->w->d;
@@ -118,7 +118,7 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Median duration of earlier operations with the same arguments, from their start. */
+/* Sets the median duration of earlier operations with the same arguments, from their start. */
 static void measure_usual(struct transfer *t)
 {
     const struct tt_dumps *d = t->w->d;
@@ -191,7 +191,7 @@ static void find_pending_lanes(struct transfer *t)
     }
 }
 
-/* A member waits for data that its peer has sent. */
+/* Adds an edge if the waiting member has not received data that its peer has sent. */
 static void find_gap(struct transfer *t, uint32_t waiting)
 {
     const struct tt_dumps *d = t->w->d;
@@ -229,8 +229,7 @@ static bool touches(const struct edge *e, uint32_t rank)
     return e->from == rank || e->to == rank;
 }
 
-/* Returns the rank that all edges share, if there are edges with two or more of its peers; else
- * NONE. */
+/* Returns the rank that all edges share, if they lead to two or more peers; otherwise NONE. */
 static uint32_t shared_end(const struct transfer *t)
 {
     const uint32_t ends[] = { t->edges[0].from, t->edges[0].to };
@@ -297,7 +296,8 @@ static void link_failed(const struct transfer *t, struct tt_diagnosis *x)
     tt_ends_evidence(x, "the processes of rank %u and rank %u are alive", first->from, first->to);
 }
 
-/* Two ranks of the operation that find each other silent, although both wrote their dumps. */
+/* Finds two ranks of the operation of which one reports the other as silent, although that one
+ * wrote its dump. */
 static bool find_mutual_silence(struct transfer *t, struct tt_diagnosis *x)
 {
     const struct tt_dumps *d = t->w->d;
@@ -336,7 +336,7 @@ static void describe_motion(const struct transfer *t, struct tt_diagnosis *x)
                          "there is no earlier operation with the same arguments to compare with");
 }
 
-/* A member without a wait, for which other records wait: it computes or copies. */
+/* Returns the member without a wait, for which other records wait: it computes or copies. */
 static const struct tt_dumps_op *busy_member(const struct transfer *t)
 {
     const struct tt_waits_instance *o = &t->w->instances[t->instance];
@@ -372,7 +372,7 @@ static void find_slow_place(const struct transfer *t, struct tt_diagnosis *x)
     }
 }
 
-/* Returns the end of the last operation of a rank before a call. */
+/* Returns the latest end of an operation of a rank before a call. */
 static int64_t busy_until(const struct tt_dumps *d, uint32_t rank, int64_t called)
 {
     const struct tt_dumps_rank *r = &d->ranks[rank];
@@ -387,8 +387,8 @@ static int64_t busy_until(const struct tt_dumps *d, uint32_t rank, int64_t calle
     return t;
 }
 
-/* The last caller was so late that the others' deadlines passed. It is at fault only if it was in
- * no operation during most of that time. */
+/* Returns whether the last caller was so late that the others' deadlines passed. It is at fault
+ * only if it was in no operation during at least half of that time. */
 static bool find_late_caller(const struct transfer *t, struct tt_diagnosis *x)
 {
     const struct tt_dumps *d = t->w->d;
@@ -432,7 +432,7 @@ static void moves_slowly(const struct transfer *t, struct tt_diagnosis *x)
     find_slow_place(t, x);
 }
 
-/* ---- all ---- */
+/* ---- all together ---- */
 
 static void stands_still(struct transfer *t, struct tt_diagnosis *x)
 {
@@ -457,8 +457,8 @@ static void stands_still(struct transfer *t, struct tt_diagnosis *x)
                      busy->rank, tt_ends_span(x->since, observed_at(t->w->d, busy), span));
 }
 
-/* In a job that may be working, a member may make progress, or its wait may be over. Then sets
- * UNKNOWN and returns true. */
+/* In a job that may still make progress, a member may make progress, or its wait may be over. If
+ * so, sets UNKNOWN and returns true. */
 static bool may_progress(const struct tt_ends *e, const uint32_t *members, uint32_t n,
                          struct tt_diagnosis *x)
 {
@@ -476,8 +476,8 @@ static bool may_progress(const struct tt_ends *e, const uint32_t *members, uint3
     return false;
 }
 
-/* Returns whether an operation of the instance ended because a rank was lost: then it was not slow,
- * however recent its data is. */
+/* Returns whether an operation of the instance ended because a rank was lost. Then it was not slow,
+ * even if data arrived recently. */
 static bool lost_a_rank(const struct transfer *t)
 {
     const struct tt_waits_instance *o = &t->w->instances[t->instance];

@@ -98,8 +98,8 @@ static void find_times(const struct tt_instances *in, struct tt_instance *x)
         x->last = TT_DUMPS_NONE;
 }
 
-/* Begins an instance at order[at], and removes further records of a rank. Returns the number of
- * records behind it. */
+/* Begins an instance at order[at], and removes duplicate records of a rank. Returns the number of
+ * records after it. */
 static uint32_t add_instance(struct tt_instances *in, uint32_t at, uint32_t *kept)
 {
     const struct tt_dumps_op *first = &in->d->ops[in->order[at]], *before = NULL;

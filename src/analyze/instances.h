@@ -1,6 +1,6 @@
-/* Instances: the records of one collective, or of one message, over its ranks. For collectives of
- * which all members left a record with comparable times, the last caller is known, and the time
- * that others waited for it. */
+/* Instances: the records of one collective, or of one message, of all its ranks. The last caller of
+ * a collective, and the time that others waited for it, are known if all members left a record with
+ * comparable times. */
 #ifndef TT_ANALYZE_INSTANCES_H
 #define TT_ANALYZE_INSTANCES_H
 
@@ -9,14 +9,14 @@
 struct tt_instance {
     uint32_t first, n;          /* in tt_instances.order; records of different ranks, in the order
                                    of ranks. A message: the send first */
-    uint32_t last;              /* in tt_dumps.ops: the record that was called last. NONE: not
-                                   known, because a member has no record or no comparable time */
+    uint32_t last;              /* in tt_dumps.ops: the record of the last caller. NONE: unknown,
+                                   because a member has no record or no comparable time */
     uint32_t comm;
     bool is_message;
     int64_t last_called;        /* if `last` is known */
-    int64_t before_last;        /* call of the last but one caller, if `last` is known */
+    int64_t before_last;        /* call of the second-last caller, if `last` is known */
     int64_t ended;              /* latest end; NEVER: a record has none */
-    int64_t error_ns;           /* differences between times of ranks are known up to this */
+    int64_t error_ns;           /* maximum error of time differences between ranks */
 };
 
 struct tt_instances {
@@ -33,12 +33,12 @@ struct tt_instances {
 tutti_status tt_instances_init(struct tt_instances *in, const struct tt_dumps *d);
 void tt_instances_fini(struct tt_instances *in);
 
-/* Returns how long the rank of operation `op` waited in it for the last caller, in ns. 0: it was
- * the last one, or ended without it, or the difference is within the error of the clocks, or the
- * last caller is not known. */
+/* Returns how long the rank of operation `op` waited in it for the last caller, in ns. Returns 0 if
+ * it was the last caller, if it ended before the last call, if the difference is within the error
+ * of the clocks, or if the last caller is unknown. */
 int64_t tt_instances_waited(const struct tt_instances *in, uint32_t op);
 /* Returns the time from the call of the last caller to the end of operation `op`, in ns. Negative:
- * not known. */
+ * unknown. */
 int64_t tt_instances_transfer(const struct tt_instances *in, uint32_t op);
 
 #endif

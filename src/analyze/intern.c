@@ -42,7 +42,7 @@ void tt_intern_fini(struct tt_intern *t)
     *t = (struct tt_intern){ .n = 0 };
 }
 
-/* Returns the slot of a text, or the free slot where it belongs. */
+/* Returns the slot of a text, or the free slot for it. */
 static uint32_t *slot_of(const struct tt_intern *t, const char *text, size_t bytes)
 {
     uint64_t at = tt_hash_bytes(text, bytes, 0);
@@ -56,7 +56,7 @@ static uint32_t *slot_of(const struct tt_intern *t, const char *text, size_t byt
     }
 }
 
-/* Doubles the table. The old one stays valid without memory. */
+/* Doubles the table. If there is no memory, the old table stays valid. */
 static int intern_grow(struct tt_intern *t)
 {
     struct tt_intern bigger = { .n = t->n, .capacity = 2 * t->capacity, .nslots = 2 * t->nslots };

@@ -135,7 +135,7 @@ bool tt_line_bool(struct tt_line *l, bool *out)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Reads digits up to `most`. */
+/* Reads the digits of a number that is at most `most`. */
 static bool line_digits(struct tt_line *l, uint64_t most, uint64_t *out)
 {
     uint64_t n = 0;
@@ -218,7 +218,7 @@ bool tt_line_end(struct tt_line *l)
     return l->at == l->end || line_wrong(l, "data after the end of the object");
 }
 
-/* Reads four hexadecimal digits. Returns -1 for other text. */
+/* Reads four hexadecimal digits. Returns -1 if they are invalid. */
 static int32_t hex4(const char *text, size_t bytes)
 {
     int32_t n = 0;
@@ -261,7 +261,7 @@ static size_t put_utf8(char out[4], uint32_t c)
     return 3;
 }
 
-/* Decodes the escape at text[*at], behind the backslash. */
+/* Decodes the escape at text[*at], after the backslash. */
 static size_t escape(const struct tt_line_text *t, size_t *at, char out[4])
 {
     const char c = *at < t->bytes ? t->text[*at] : ' ';

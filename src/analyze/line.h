@@ -24,7 +24,7 @@ struct tt_line_text {
     size_t bytes;
 };
 
-/* Begins text[bytes], which must stay valid. Returns false if it is not an object. */
+/* Begins to read text[bytes], which must stay valid. Returns false if it is not an object. */
 bool tt_line_begin(struct tt_line *l, const char *text, size_t bytes);
 /* Reads the next key of the current object. Returns false at its end. The caller must then read or
  * skip the value. */
@@ -51,7 +51,7 @@ static inline bool tt_line_is(const struct tt_line_text *t, const char *word)
     return strlen(word) == t->bytes && memcmp(t->text, word, t->bytes) == 0;
 }
 
-/* Writes the text without its escapes, and a NUL, to out[cap]. Longer texts are cut; control
+/* Writes the text with decoded escapes, and a NUL, to out[cap]. Longer texts are truncated; control
  * characters become spaces. Returns the number of bytes before the NUL. */
 size_t tt_line_copy(const struct tt_line_text *t, char *out, size_t cap);
 

@@ -4,9 +4,9 @@
 
 #include "analyze/dumps.h"
 
-/* Raises the number of calls of *key. Returns false without memory. */
+/* Raises the number of calls of *key to key->ncalled. Returns false without memory. */
 bool tt_dumps_p2p_note(struct tt_dumps *d, const struct tt_dumps_p2p *key);
-/* Returns 1 + the highest number of the sends (receives) of a rank to (from) a peer; 0: none. */
+/* Returns 1 + the highest seq of the sends (receives) of a rank to (from) a peer; 0: none. */
 uint64_t tt_dumps_p2p_called(const struct tt_dumps *d, uint32_t rank, uint32_t comm, uint32_t peer,
                              int64_t tag, bool is_send);
 

@@ -6,7 +6,7 @@
 #include "analyze/pace_series.h"
 #include "base/status.h"
 
-#define LATE_SHARE 0.25         /* of the transfer time: calls within it are not late */
+#define LATE_SHARE 0.25         /* of the transfer time: a delay up to this is not late */
 
 /* ---- groups ---- */
 
@@ -68,7 +68,7 @@ no_memory:
 
 /* ---- operations ---- */
 
-/* The times of an operation that its seats are compared with. */
+/* The times of an operation with which its seats are compared. */
 struct times {
     double last_called, transfer;
     double waited;                      /* for the last caller, by all others */
@@ -82,9 +82,9 @@ static double median_of(struct tt_pace *p, const int64_t *times, uint32_t n)
     return tt_pace_median(p->values, n);
 }
 
-/* Compares one rank with the median. Only in operations in which all ranks wait for each other: the
- * receivers of a pipeline always wait for their senders. Of two ranks the median is in the middle,
- * so half of their difference counts; of many, it is a rank like others. */
+/* Compares one rank with the median. Only for operations in which all ranks wait for each other:
+ * the receivers of a pipeline always wait for their senders. The median of two ranks is in the
+ * middle, so it is half of their difference away, which `scale` corrects. */
 static void compare_seat(struct tt_pace_seat *s, const struct tt_pace_op *op, uint32_t k,
                          uint32_t n, const struct times *t)
 {
@@ -108,7 +108,7 @@ static void compare_seat(struct tt_pace_seat *s, const struct tt_pace_op *op, ui
     }
 }
 
-/* Adds a group to those of the current window. Returns false without memory. */
+/* Adds a group to the groups of the current window. Returns false without memory. */
 static bool use_group(struct tt_pace *p, uint32_t group)
 {
     struct tt_pace_members *g = &p->groups[group];

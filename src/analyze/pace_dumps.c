@@ -11,7 +11,7 @@
 struct feed {
     const struct tt_instances *in;
     struct tt_pace_dumps *out;
-    uint32_t *group;            /* [in->n] of an instance, or NONE: it is not used */
+    uint32_t *group;            /* [in->n] of an instance; NONE: the instance is not used */
     uint32_t *order;            /* [nused] instances by their end */
     uint32_t nused;
     int64_t *outside;           /* [nops] time outside of operations before the call */
@@ -99,8 +99,8 @@ static int by_call(const void *x, const void *y, void *arg)
     return a < b ? -1 : a > b;
 }
 
-/* Sets the time outside of operations of one rank: since the last earlier end or, while an earlier
- * operation is in progress, since the last call. order[]: scratch. */
+/* Sets the time of one rank outside of operations before each call: since the last earlier end. If
+ * an earlier operation is still in progress: since its call. order[]: scratch. */
 static void set_outside(struct feed *f, uint32_t rank, uint32_t *order)
 {
     const struct tt_dumps *d = f->in->d;
@@ -144,8 +144,8 @@ static bool is_mutual(const char *kind)
     return false;
 }
 
-/* Returns the number of changes of the host in the order of ranks: groups of the same number are
- * alike. */
+/* Returns how often the host changes in the order of ranks. Groups with equal results are
+ * comparable. */
 static uint32_t host_changes(const struct feed *f, const struct tt_instance *x)
 {
     uint32_t n = 0;
@@ -156,8 +156,8 @@ static uint32_t host_changes(const struct feed *f, const struct tt_instance *x)
     return n;
 }
 
-/* Returns the class of an operation. Those with blocks of different sizes have none, and those
- * whose data may have been sent before the last call. */
+/* Returns the class of an operation; 0: none, because its blocks have different sizes, or its data
+ * may have been sent before the last call. */
 static uint64_t class_of(const struct feed *f, const struct tt_instance *x)
 {
     const struct tt_dumps_op *op = op_of(f, x, 0);
@@ -192,7 +192,7 @@ static tutti_status feed_one(struct feed *f, uint32_t i)
                               .outside = outside });
 }
 
-/* Windows without operations, e.g. pauses of the job, are left out. */
+/* Adds all operations. Windows without operations, e.g. pauses of the job, are skipped. */
 static tutti_status feed_all(struct feed *f, int64_t window_ns)
 {
     const struct tt_instance *list = f->in->list;

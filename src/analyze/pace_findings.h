@@ -5,8 +5,7 @@
 #include "analyze/pace_state.h"
 
 /* Adds a finding of the current window, or counts the window for an earlier finding of the same
- * ranks, or of the same group. first, last, nwindows of *x are not used. Returns false without
- * memory. */
+ * ranks or the same group. Ignores first, last, nwindows of *x. Returns false without memory. */
 bool tt_pace_findings_add(struct tt_pace *p, const struct tt_pace_found *x);
 
 #endif

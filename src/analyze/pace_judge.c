@@ -1,4 +1,4 @@
-/* Judges a window. */
+/* Evaluates a window. */
 #include <stdlib.h>
 
 #include "analyze/grow.h"
@@ -6,8 +6,8 @@
 #include "analyze/pace_series.h"
 #include "base/status.h"
 
-#define MOST 0.75               /* share of the operations of a window */
-#define ALIKE_MIN 3u            /* groups with operations of one class, to compare them */
+#define MOST 0.75               /* share of the operations in a window */
+#define ALIKE_MIN 3u            /* minimum groups with operations of one class to compare them */
 
 /* ---- groups ---- */
 
@@ -24,8 +24,8 @@ static int by_class_and_median(const void *x, const void *y, void *arg)
     return a->group < b->group ? -1 : a->group > b->group;
 }
 
-/* Sets the usual time of series order[n], which are of one class and sorted by median: that of the
- * faster groups, as a slow rank may be in half of the groups. */
+/* Sets the usual time of series order[n], which have one class and are sorted by median. It is the
+ * time of the faster groups, because a slow rank may be in half of the groups. */
 static void set_usual(struct tt_pace *p, const uint32_t *order, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++) {
@@ -49,7 +49,7 @@ static bool judge_series(struct tt_pace *p, struct tt_pace_series *s)
     if (is_slow) {
         g->nslow += s->nops;
         g->slow_ns += (s->median - s->usual) * s->nops;
-    } else if (s->is_compared) {        /* it may always have been slow */
+    } else if (s->is_compared) {        /* otherwise it may always have been slow */
         g->nnormal += s->nops;
     }
     if (s->median > g->factor * s->usual)
@@ -189,7 +189,8 @@ static bool list_slow(struct tt_pace *p)
     return true;
 }
 
-/* Returns whether a rank is in all of groups[n], except groups[without]; *steps: cost. */
+/* Returns whether a rank is in all of groups[n], except groups[without]. Adds the cost to
+ * *steps. */
 static bool is_in_all(const struct tt_pace *p, const struct tt_pace_rank *r, const uint32_t *groups,
                       uint32_t n, uint32_t without, uint64_t *steps)
 {
@@ -214,8 +215,8 @@ static bool is_in_all(const struct tt_pace *p, const struct tt_pace_rank *r, con
     return true;
 }
 
-/* Returns whether no other rank is in all slow groups of the rank: one of them would be a member of
- * the smallest. With too many steps in the window, it is not known, and false is returned. */
+/* Returns whether no other rank is in all slow groups of the rank. Such a rank would be a member of
+ * the smallest group. Returns false, too, if the window takes too many steps. */
 static bool is_only_one(struct tt_pace *p, const struct tt_pace_rank *r, uint64_t steps_max)
 {
     const uint32_t *groups = p->slow + r->slow_first;
@@ -259,7 +260,7 @@ static bool judge_ranks(struct tt_pace *p, double window_ns)
 
         r->is_slow = (r->nbehind > 0 && r->nequal == 0) ||
                      (r->nslow >= 2 && r->nnormal == 0 && is_only_one(p, r, steps_max));
-        if (r->is_slow || r->nslow + r->nnormal + r->nequal > 0)   /* else nothing is known */
+        if (r->is_slow || r->nslow + r->nnormal + r->nequal > 0)   /* otherwise unknown */
             r->slow_streak = r->is_slow ? r->slow_streak + 1 : 0;
         if (r->is_judged || r->is_late)
             r->late_streak = r->is_late ? r->late_streak + 1 : 0;
@@ -293,7 +294,7 @@ static bool find_ranks(struct tt_pace *p)
     return ok;
 }
 
-/* Slow groups without a slow rank. */
+/* Adds findings for slow groups without a slow rank. */
 static bool find_groups(struct tt_pace *p)
 {
     bool ok = true;

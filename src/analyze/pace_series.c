@@ -1,7 +1,7 @@
-/* A series needs memory only for what it has: transfer times of the current window are in one list,
- * and a history exists from the first window in which the series was judged. Other series say
- * nothing about later windows, so they are dropped. A job in which all messages have different
- * sizes thus needs about 100 bytes for each message of one window. */
+/* A series allocates memory only for existing data: transfer times of the current window are in one
+ * list, and a history exists from the first window in which the series was evaluated. Other series
+ * do not affect later windows, so they are dropped. Thus a job in which all messages have different
+ * sizes needs about 100 bytes for each message of one window. */
 #include "analyze/pace_series.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/prng.h"
 #include "base/status.h"
 
-#define DROP_MIN 4096u          /* with fewer series, none is dropped */
+#define DROP_MIN 4096u          /* minimum number of series to drop any */
 
 static int by_value(const void *x, const void *y)
 {
@@ -64,7 +64,7 @@ static bool grow_slots(struct tt_pace *p)
 }
 
 /* Sets *out to the series of a group and class, which is added if it is new; NULL: there are too
- * many. Returns false without memory. */
+ * many series. Returns false without memory. */
 static bool series_of(struct tt_pace *p, uint32_t group, uint64_t class,
                       struct tt_pace_series **out)
 {
@@ -88,7 +88,7 @@ static bool series_of(struct tt_pace *p, uint32_t group, uint64_t class,
 
 /* ---- transfer times ---- */
 
-/* Adds a series to those of the current window. Returns false without memory. */
+/* Adds a series to the series of the current window. Returns false without memory. */
 static bool use_series(struct tt_pace *p, struct tt_pace_series *s)
 {
     if (s->window == p->window + 1)
@@ -151,7 +151,7 @@ double tt_pace_series_usual(const struct tt_pace *p, const struct tt_pace_series
     return tt_pace_median(values, n);
 }
 
-/* At most half of the series have a history, so the others need not be dropped in each window. */
+/* At most half of the series get a history, so that series need not be dropped in each window. */
 bool tt_pace_series_keep(struct tt_pace *p, struct tt_pace_series *s)
 {
     if (s->history == 0 && p->nhistories == TT_PACE_SERIES_MAX / 2)
@@ -166,8 +166,8 @@ bool tt_pace_series_keep(struct tt_pace *p, struct tt_pace_series *s)
     return true;
 }
 
-/* Series are dropped when their number has doubled, so a window costs a constant time per operation
- * on average. */
+/* Series are dropped when their number has doubled, so that the amortized cost per operation is
+ * constant. */
 static bool is_full(const struct tt_pace *p)
 {
     return p->nseries >= DROP_MIN &&

@@ -98,7 +98,7 @@ const char *tt_profile_stage_name(enum tt_profile_stage stage)
     return names[stage];
 }
 
-/* Takes at most *left, from which it is subtracted. */
+/* Returns ns, but at least 0 and at most *left, and subtracts it from *left. */
 static double take(double *left, double ns)
 {
     const double taken = ns < 0 ? 0 : ns < *left ? ns : *left;
@@ -107,8 +107,9 @@ static double take(double *left, double ns)
     return taken;
 }
 
-/* The first stages follow each other. Data that moves before the last call, e.g. to a peer that has
- * called, leaves no time for control messages. The measured times come from the rest. */
+/* The first stages follow each other. Data that is transferred before the last call, e.g. to a peer
+ * that has called, leaves no time for control messages. The measured times are parts of the
+ * rest. */
 bool tt_profile_stages_of(const struct tt_instances *in, uint32_t op, double out[TT_PROFILE_STAGES])
 {
     const struct tt_dumps_op *o = &in->d->ops[op];
@@ -159,7 +160,7 @@ static uint32_t ranks_of(const struct tt_instances *in, const struct tt_dumps_op
     return op->class == TT_OP_P2P ? 2 : in->d->comms[op->comm].members.n;
 }
 
-/* Makes the row of order[0..n), which is sorted by duration. values[n]: scratch. */
+/* Makes the row of order[0..n), sorted by duration. values[n]: scratch. */
 static void row_make(struct tt_profile_row *row, const struct tt_instances *in,
                      const uint32_t *order, uint32_t n, int64_t *values)
 {

@@ -9,7 +9,7 @@
 #include "analyze/p2p.h"
 #include "base/status.h"
 
-#define MEMBERS_VISITED_MAX (1ull << 28)    /* over all communicators: bounds the time */
+#define MEMBERS_VISITED_MAX (1ull << 28)    /* of all communicators: bounds the time */
 
 /* ---- the time of the first failure ---- */
 
@@ -65,8 +65,8 @@ bool tt_waits_is_after(const struct tt_waits *w, uint32_t rank, int64_t t)
            t > limit;
 }
 
-/* Returns how long an incomplete operation had been in progress at the dump of its rank, or how
- * long the application had waited for it; infinite: it failed, or the time is not known. */
+/* Returns how long an incomplete operation, or the application's wait for it, had lasted at the
+ * dump of its rank. Returns infinity if it failed, or if the time is unknown. */
 static double age_of(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
     const int64_t now = w->d->ranks[op->rank].now;
@@ -76,7 +76,7 @@ static double age_of(const struct tt_waits *w, const struct tt_dumps_op *op)
                : (double)now - (double)tt_waits_since(op);
 }
 
-/* Different arguments prove a fault at any age. */
+/* Returns whether an operation is young. Different arguments prove a fault at any age. */
 static bool is_young(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
     return w->d->hung_ns > 0 && op->is_open && age_of(w, op) < (double)w->d->hung_ns &&
@@ -96,7 +96,7 @@ static void find_young(struct tt_waits *w)
 }
 
 /* Returns whether an operation was incomplete at the time of the first failure. Young operations
- * count only while those with different arguments are searched. */
+ * are included only while operations with different arguments are searched. */
 static bool is_record(const struct tt_waits *w, const struct tt_dumps_op *op)
 {
     return !tt_waits_is_after(w, op->rank, op->called) && (w->has_young || !is_young(w, op)) &&
@@ -122,7 +122,7 @@ static uint32_t target_of(const struct tt_dumps_op *op)
     return is_of_all(op) ? 0 : op->is_send ? op->peer : op->rank;
 }
 
-/* Compares the operations of two records: 0 if they are of the same instance. One-sided operations
+/* Compares the operations of two records: 0 if they have the same instance. One-sided operations
  * and receives from any rank have no matching call. */
 static int compare_instance(const struct tt_dumps_op *a, const struct tt_dumps_op *b)
 {
@@ -158,8 +158,8 @@ static bool is_waited(const struct tt_waits *w, const struct tt_dumps_op *op)
     return op->waited != TT_DUMPS_NEVER && !tt_waits_is_after(w, op->rank, op->waited);
 }
 
-/* Adds the records of rank i with this property, from number n on, if they have memory. Returns
- * the number after the last one. */
+/* Adds the records of rank i with this `waited`, beginning with index n; only counts them before
+ * w->records is allocated. Returns the index after the last one. */
 static uint32_t list_records_of(struct tt_waits *w, uint32_t i, bool waited, uint32_t n)
 {
     const struct tt_dumps_rank *r = &w->d->ranks[i];
@@ -178,7 +178,7 @@ static uint32_t list_records_of(struct tt_waits *w, uint32_t i, bool waited, uin
     return n;
 }
 
-/* Counts the records of each rank, and lists them if they have memory. */
+/* Counts the records of each rank, and lists them after w->records is allocated. */
 static void list_records(struct tt_waits *w)
 {
     const struct tt_dumps *d = w->d;
@@ -253,7 +253,7 @@ bool tt_waits_same(const struct tt_waits *w, const struct tt_dumps_op *a,
                    const struct tt_dumps_op *b)
 {
     if (a->class == TT_OP_SETUP)
-        return true;            /* its collectives compare the arguments */
+        return true;            /* the collectives inside it compare the arguments */
     if (a->class == TT_OP_P2P) {
         const struct tt_dumps_op *send = a->is_send ? a : b, *recv = a->is_send ? b : a;
 
@@ -284,7 +284,7 @@ static void mark_mismatches(struct tt_waits *w)
 
 /* ---- ranks without the call ---- */
 
-/* Calls after the first failure are ignored: another rank had failed before. */
+/* Counts calls. Calls after the first failure are ignored: another rank had failed before. */
 static void count_calls(struct tt_waits *w)
 {
     const struct tt_dumps *d = w->d;
@@ -372,8 +372,8 @@ static bool add_missing(struct tt_waits *w, struct tt_waits_instance *o, uint32_
     return true;
 }
 
-/* Lists the members of a communicator with at least `from` and at most `seq` calls; `sure`: only
- * those with a complete dump, else only the others. */
+/* Lists the members of a communicator with at least `from` and at most `seq` calls. `sure`: only
+ * those with a complete dump; otherwise only those without. */
 static bool list_missing(struct tt_waits *w, uint32_t i, uint64_t from, bool sure)
 {
     struct tt_waits_instance *o = &w->instances[i];
@@ -445,7 +445,7 @@ static bool is_reported(const struct tt_dumps_rank *r)
     return r->nlost > 0 || r->nsilent > 0 || r->ndeparted > 0;
 }
 
-/* Finds the operations that ranks without a complete dump are in: others received from them. */
+/* Finds the operations of ranks without a complete dump: other ranks received from them there. */
 static void find_seen(struct tt_waits *w)
 {
     const struct tt_dumps *d = w->d;
@@ -467,8 +467,8 @@ static void find_seen(struct tt_waits *w)
 
 /* ---- edges ---- */
 
-/* Returns the instance if ranks have not called it. Without proof of that, the record must not have
- * moved either. */
+/* Returns the instance if some ranks have not called it. If this is not proven, the record must
+ * also have made no progress. */
 static uint32_t target_by_calls(const struct tt_waits *w, const struct tt_dumps_op *op,
                                 uint32_t instance)
 {
@@ -489,8 +489,8 @@ static const struct tt_dumps_peer *peer_in(const struct tt_waits *w, const struc
     return NULL;
 }
 
-/* Returns whether the peer that `op` waits for has sent data long ago that did not arrive. Then the
- * wait ends here, whatever the peer waits for. */
+/* Returns whether the peer that `op` waits for sent data long ago that did not arrive. Then the
+ * chain of waits ends here, independent of the peer's own wait. */
 static bool has_gap(const struct tt_waits *w, const struct tt_dumps_op *op,
                     const struct tt_dumps_op *from)
 {
@@ -505,7 +505,7 @@ static bool has_gap(const struct tt_waits *w, const struct tt_dumps_op *op,
     return (double)seen - (double)out->last_out > 0.1 * ((double)seen - (double)from->called);
 }
 
-/* Returns the node of a record's wait for a rank without a complete dump. */
+/* Returns the node for which a record waits if the awaited rank has no complete dump. */
 static uint32_t target_without_dump(const struct tt_waits *w, uint32_t rank, uint32_t instance)
 {
     const struct tt_dumps_rank *r = &w->d->ranks[rank];
@@ -515,7 +515,7 @@ static uint32_t target_without_dump(const struct tt_waits *w, uint32_t rank, uin
                : rank;
 }
 
-/* Returns the node that a record waits for. */
+/* Returns the node for which a record waits. */
 static uint32_t find_target(const struct tt_waits *w, uint32_t i)
 {
     const struct tt_dumps_op *op = tt_waits_op(w, i);
@@ -551,7 +551,7 @@ static void count_waiting(struct tt_waits *w)
     }
 }
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void free_instances(struct tt_waits *w)
 {
@@ -585,7 +585,7 @@ static bool list_all(struct tt_waits *w)
     return true;
 }
 
-/* Finds the operations with different arguments, young ones too. */
+/* Finds the operations with different arguments, including young ones. */
 static bool find_mismatches(struct tt_waits *w)
 {
     bool listed;

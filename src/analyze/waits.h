@@ -1,8 +1,8 @@
 /* The graph of waits of a job at the time of its first failure. Nodes are ranks, records
  * (incomplete operations of a rank) and instances (one operation over all its ranks):
  *
- *   rank      -> those of its records that its application waits for: an operation that a rank has
- *                not called waits for what runs there
+ *   rank      -> those of its records that its application waits for: a missing call waits for the
+ *                operations in which the rank still is
  *   record    -> the record of the rank that it waits for, in the same operation;
  *                or the rank itself, if it has not called; or the instance
  *   instance  -> the ranks that have not called it
@@ -10,10 +10,10 @@
  * Components without an edge to another component are the ends of all chains of waits. The rule and
  * its two assumptions: "Collective Communication for 100k+ GPUs", section 7.4.
  *
- * Dumps of a job that may be working (tt_dumps.hung_ns) do not satisfy the first assumption. There,
- * a rank in an operation in progress for less than hung_ns at its dump makes progress, since
- * wait times are transitive: it has no record of it, so that chains of waits end at the rank.
- * Operations with different arguments are an exception. */
+ * Dumps of a job that may still make progress (tt_dumps.hung_ns) do not satisfy the first
+ * assumption. There, a rank makes progress if its operation was in progress for less than hung_ns
+ * at its dump, since wait times are transitive. The rank has no record of this operation, so chains
+ * of waits end at the rank. Operations with different arguments are an exception. */
 #ifndef TT_ANALYZE_WAITS_H
 #define TT_ANALYZE_WAITS_H
 
@@ -28,10 +28,10 @@ struct tt_waits_record {
 
 struct tt_waits_instance {
     uint32_t first, n;                  /* in tt_waits.by_instance; sorted by rank */
-    uint32_t missing_first, nmissing;   /* in tt_waits.missing: ranks without this call, but with
-                                           all earlier ones that are listed for `previous` */
-    bool is_proven;                     /* their dumps, or those of `previous`, show that they did
-                                           not call; false: they have no complete dump */
+    uint32_t missing_first, nmissing;   /* in tt_waits.missing: ranks without this call, except
+                                           those that are already listed for `previous` */
+    bool is_proven;                     /* dumps show that the missing ranks of this instance, or of
+                                           `previous`, did not call; false: no complete dumps */
     uint32_t previous;                  /* earlier instance of the communicator with missing
                                            ranks, or NONE */
     bool differs;                       /* the arguments of its records differ */
@@ -39,27 +39,27 @@ struct tt_waits_instance {
 
 struct tt_waits {
     const struct tt_dumps *d;
-    int64_t at;                         /* job time of the first failure, else of the first dump;
+    int64_t at;                         /* job time of the first failure, or of the first dump;
                                            NEVER: no comparable time */
     bool has_failure;
-    struct tt_waits_record *records;    /* sorted by rank; of a rank, the waited ones first */
+    struct tt_waits_record *records;    /* sorted by rank; the waited ones of a rank come first */
     uint32_t *rank_first;               /* [nranks + 1] first record of a rank */
     uint32_t *nwaited;                  /* [nranks] waited records of a rank */
     uint32_t *by_instance;              /* records, sorted by instance and rank */
     struct tt_waits_instance *instances;
     uint32_t *missing;
-    uint64_t *ncalled;                  /* [nlocals] calls made until `at` */
-    uint32_t *seen_in;                  /* [nranks] instance in which others received from a rank
-                                           without dump; NONE */
+    uint64_t *ncalled;                  /* [nlocals] calls until `at` */
+    uint32_t *seen_in;                  /* [nranks] instance in which other ranks received from a
+                                           rank without dump; or NONE */
     uint32_t *component;                /* [nnodes] */
     uint32_t *end_of;                   /* [ncomponents] end of a chain of waits from there */
-    uint32_t *nwaiting;                 /* [ncomponents] of an end: ranks whose chain ends there */
+    uint32_t *nwaiting;                 /* [ncomponents] of an end: ranks whose chains end there */
     double *waited_ns;                  /* [ncomponents] of an end: the longest of these waits;
                                            infinite: an operation failed */
     uint32_t *young;                    /* [nranks] an operation that had been in progress for less
                                            than hung_ns at the dump, or NONE */
-    bool *in_mismatch;                  /* [nops] of an instance whose arguments differ; NULL: not
-                                           used (hung_ns is 0) */
+    bool *in_mismatch;                  /* [nops] arguments of the instance differ; NULL: not used
+                                           (hung_ns is 0) */
     bool has_young;                     /* young operations are records, too; used while building */
     bool *is_end;                       /* [ncomponents] */
     uint32_t nrecords, ninstances, nnodes, ncomponents;
@@ -97,8 +97,7 @@ bool tt_waits_is_after(const struct tt_waits *w, uint32_t rank, int64_t t);
 uint32_t tt_waits_edge(const struct tt_waits *w, uint32_t node, uint32_t k);
 const struct tt_dumps_op *tt_waits_op(const struct tt_waits *w, uint32_t record);
 
-/* Returns the time since which an operation, or the wait of the application for it, is in progress;
- * or NEVER. */
+/* Returns the start of an operation in progress, or of the application's wait for it; or NEVER. */
 static inline int64_t tt_waits_since(const struct tt_dumps_op *op)
 {
     return op->waited > op->called ? op->waited : op->called;
@@ -108,11 +107,11 @@ static inline int64_t tt_waits_since(const struct tt_dumps_op *op)
 uint32_t tt_waits_record_of(const struct tt_waits *w, uint32_t instance, uint32_t rank);
 /* Returns whether a rank with a dump made the call of `op` until `at`. */
 bool tt_waits_called(const struct tt_waits *w, uint32_t rank, const struct tt_dumps_op *op);
-/* Returns whether the rank that a record waits for has left the operation since, as far as dumps
- * that were written at different times show. */
+/* Returns whether the rank that a record waits for has left the operation in the meantime, as far
+ * as dumps written at different times show. */
 bool tt_waits_has_ended(const struct tt_waits *w, uint32_t record);
 /* Returns what a record waits for (enum tt_op_wait). START: as far as the dumps show, the peer has
- * not called the operation. DATA: it has, although the record's own dump says START. */
+ * not called the operation. DATA: the peer has called, even if the record's own dump says START. */
 uint8_t tt_waits_reason(const struct tt_waits *w, uint32_t record);
 /* Returns whether two records of an instance have the same arguments. */
 bool tt_waits_same(const struct tt_waits *w, const struct tt_dumps_op *a,

@@ -1,4 +1,4 @@
-/* Diagnoses in words. */
+/* Diagnoses as text. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,7 +129,7 @@ static void words_headline(struct words *w, const struct tt_diagnosis *x, const 
     }
 }
 
-/* The first sentence if no rank is at fault, or none is proven to be. */
+/* Writes the first sentence if no rank is at fault, or none is proven to be. */
 static void words_without_culprit(struct words *w, const struct tt_diagnosis *x, const char *op)
 {
     switch (x->kind) {

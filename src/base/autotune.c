@@ -115,7 +115,7 @@ void tt_autotune_learn(struct tt_autotune *c, uint8_t way, uint64_t cost, const 
 
 #define TIME_EVERY 4            /* one in TIME_EVERY uses of the first way is timed */
 #define SLOW_TIMES 2            /* consecutive slow uses that switch to the second way */
-#define SECONDS 64              /* its uses before the first way is tried again */
+#define SECONDS 64              /* uses of the second way before the first one is tried again */
 
 bool tt_autotune_limit_next(struct tt_autotune_limit *l, bool *timed)
 {

@@ -1,6 +1,6 @@
-/* Selects the fastest of several ways to do the same thing by measuring them. At first all ways are
- * timed. Then the best is used, and all are retried periodically, since the best one may change.
- * Pure: the caller reads the clock. */
+/* Selects the fastest of several methods (ways) by measuring them. At first all ways are timed.
+ * Then the best is used, and all are retried periodically, since the best one may change. Pure: the
+ * caller reads the clock. */
 #ifndef TT_BASE_AUTOTUNE_H
 #define TT_BASE_AUTOTUNE_H
 

@@ -16,7 +16,7 @@ static inline bool tt_bytes_of(uint64_t n, uint64_t each, uint64_t *out)
     return !__builtin_mul_overflow(n, each, out) && *out <= TT_ADDRESS_MAX;
 }
 
-/* Exclusive upper bound of the addresses that a system gives out by default: no memory begins below
+/* Exclusive upper bound of the addresses that the kernel assigns by default: no memory begins below
  * and ends beyond it. 0: unknown. */
 #if defined(__x86_64__)
 #define TT_ADDRESS_DEFAULT_MAX ((uint64_t)1 << 47)

@@ -7,9 +7,9 @@
 /* signalling traffic in the field of differentiated services: class selector 5 (RFC 4594, section
  * 3.2) */
 #define DSCP_SIGNALLING (40 << 2)
-/* of the system's own queue: interactive traffic. Higher values need a privilege */
+/* of the kernel's packet queue: interactive traffic. Higher values need a privilege */
 #define PRIORITY 6
-/* by which a peer without data to send delays an acknowledgement */
+/* maximum delay of an acknowledgement by a peer without data to send */
 #define DELAYED_ACK_US 40000
 
 void tt_control_socket(int fd)

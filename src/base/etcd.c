@@ -31,7 +31,7 @@ struct tt_etcd {
     char *servers[TT_ETCD_SERVERS_MAX];
     struct tt_lookup *lookups[TT_ETCD_SERVERS_MAX];     /* unfinished, or NULL */
     bool resolved[TT_ETCD_SERVERS_MAX];                 /* libcurl has the addresses of the name */
-    struct curl_slist *addresses;                       /* the last ones, for libcurl */
+    struct curl_slist *addresses;                       /* those last passed to libcurl */
     uint32_t nservers, at;      /* at: the last one that responded */
     char *answer;               /* NUL-terminated */
     size_t bytes, room, bytes_max;
@@ -48,8 +48,9 @@ static void start_curl(void)
 
 /* ---- names of servers ----
  *
- * libcurl gets the addresses of a name instead of resolving it: the end of a transfer would wait
- * for its resolver thread, and so outlast the deadline while name servers do not respond. */
+ * libcurl gets the addresses of a name instead of resolving it. Otherwise the end of a transfer
+ * would wait for libcurl's resolver thread, and exceed the deadline if name servers do not
+ * respond. */
 
 /* tt_hostport_parse allows a colon in IPv6 addresses only. */
 static bool is_literal(const char *host)
@@ -60,8 +61,8 @@ static bool is_literal(const char *host)
 }
 
 /* Sets libcurl's addresses of the name `at`, in the order of the list, in place of earlier ones.
- * Link-local addresses are omitted, because libcurl's list has no scopes. Returns false if there
- * are no others. */
+ * Link-local addresses are omitted, because libcurl's list has no scopes. Returns false if no
+ * address is left. */
 static bool set_addresses(struct tt_etcd *e, const struct tt_hostport *at,
                           const struct addrinfo *list)
 {

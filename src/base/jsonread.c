@@ -173,7 +173,7 @@ tutti_status tt_json_wrong_key(const struct tt_json_place *p, const char *key, c
     return st;
 }
 
-/* "plan mine.json", or the name alone. */
+/* Logs an error of the whole document: "plan mine.json", or the name alone, followed by `what`. */
 static tutti_status fail_whole(const struct tt_json_place *p, tutti_status st, const char *what)
 {
     return tt_fail(st, "%s%s%s%s", p->kind, *p->kind ? " " : "", p->from, what);

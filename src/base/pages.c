@@ -32,7 +32,8 @@ _Static_assert(sizeof(struct scan) == 96 && sizeof(struct found) == 24, "the ker
 #define PIECE_BYTES (8u << 20)
 /* long buffers move by this fraction per call, as their calls take longer */
 #define PIECES 8u
-/* uses before the first move, which pays after some dozens; doubled after each early remapping */
+/* uses before the first move, whose cost is recovered after some dozens; doubled after each early
+ * remapping */
 #define USES_MIN 4u
 #define USES_LONG 32u                   /* uses after which a remapping no longer counts as early */
 #define OTHERS_MAX 6u                   /* maximum number of doublings */
@@ -92,8 +93,7 @@ static bool read_sys_line(const char *path, char *line, int cap)
     return read;
 }
 
-/* Returns the size of a huge page, or 0 if the system does not leave the choice to programs
- * (madvise). */
+/* Returns the size of a huge page, or 0 if the kernel's policy is not madvise. */
 static size_t page_bytes(void)
 {
     char line[64];

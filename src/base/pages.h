@@ -30,12 +30,12 @@ struct tt_pages_range {
     bool failed;                /* at least one piece could not be moved */
 };
 
-/* Repeatedly used buffers. If the system gives huge pages only on request (madvise), malloc returns
- * small ones. A process that reads another process's memory pins each page, and one that streams
- * through its own walks the page tables for each. Both are faster with huge pages. After a few uses
- * a buffer is therefore moved to huge pages, one piece per call, since the move copies it. It is
- * moved again if the program has remapped its memory. Only whole huge pages within the buffer are
- * moved, so its size is unchanged. Any thread. */
+/* Repeatedly used buffers. If the kernel provides huge pages only on request (madvise), malloc
+ * returns small ones. A process that reads another process's memory pins each page, and one that
+ * streams through its own walks the page tables for each. Both are faster with huge pages. After a
+ * few uses a buffer is therefore moved to huge pages, one piece per call, since the move copies it.
+ * It is moved again if the program has remapped its memory. Only whole huge pages within the buffer
+ * are moved, so its size is unchanged. Any thread. */
 struct tt_pages_hot {
     pthread_mutex_t lock;
     int pagemap;                /* /proc/self/pagemap, to query which pages are huge; -1: not
@@ -43,7 +43,7 @@ struct tt_pages_hot {
     struct tt_pages_range ranges[TT_PAGES_RANGES];
     uint32_t next;              /* next entry to replace */
     size_t page_bytes;          /* size of a huge page; 0: disabled, by the user or because the
-                                   system's policy is not madvise */
+                                   kernel's policy is not madvise */
 };
 
 void tt_pages_hot_init(struct tt_pages_hot *h);

@@ -18,7 +18,7 @@ void tt_mac(uint8_t out[TT_MAC_BYTES], const void *key, size_t key_bytes, const 
             const void *data, size_t data_bytes);
 /* Compares in constant time. */
 bool tt_mac_equal(const uint8_t a[TT_MAC_BYTES], const uint8_t b[TT_MAC_BYTES]);
-/* SHA-256, for data longer than TT_MAC_INPUT_MAX; after OpenSSL's teardown it is random too. */
+/* SHA-256, for data longer than TT_MAC_INPUT_MAX. After OpenSSL's teardown, out is random, too. */
 void tt_digest(uint8_t out[TT_MAC_BYTES], const void *data, size_t bytes);
 
 #endif

@@ -13,7 +13,7 @@
 #include "boot/record_store.h"
 #include "tutti/tutti.h"
 
-/* Values that the environment does not have, because only the launcher's server has them. */
+/* Values that are not in the environment, and must be queried from the launcher's server. */
 enum tt_launch_query {
     TT_QUERY_NONE,
     TT_QUERY_PMIX,              /* nranks, from the PMIx server */
@@ -27,21 +27,21 @@ struct tt_launch {
     enum tt_launch_query query; /* unless NONE: nranks is 0 until tt_boot_launch has queried it */
     char rendezvous[256];       /* "tcp://…" or "file://…"; "" if the launcher has a key-value
                                    space (PMI, PMIx) instead */
-    char rendezvous_from[80];   /* its source: "TUTTI_RENDEZVOUS", "conf.rendezvous", …;
-                                       NULL: the launcher */
+    char rendezvous_from[80];   /* its source: "TUTTI_RENDEZVOUS", "conf.rendezvous", …; "": the
+                                   launcher */
     char token[128];            /* "" if none */
     char interfaces[256];
     char wires[64];
     char security[16];          /* as set by the user; "" if not set */
-    char host[32];              /* divides this host into several, for tests; "": it is one */
+    char host[32];              /* for tests, emulates several hosts on one; "": not used */
     int64_t timeout_ms;
     const char *launcher;       /* "tutti", "openmpi", "mpich", "prrte", "pmix", "slurm",
                                    "torchrun", "kubernetes", "conf", "single" */
 };
 
-/* Fills *out from conf (may be NULL) and `get`, a function like getenv, and from nothing else.
- * INVALID names missing or contradictory variables and their values. out->query: what is still
- * unknown. */
+/* Fills *out only from conf (may be NULL) and `get`, a function like getenv. INVALID: the error
+ * names the missing or contradictory variables and their values. out->query is set to the values
+ * that must still be queried. */
 tutti_status tt_launch_read(struct tt_launch *out, const tutti_conf *conf,
                             const char *(*get)(const char *name));
 
@@ -55,20 +55,20 @@ tutti_status tt_boot_launch(struct tt_launch *out, const tutti_conf *conf);
 #define TT_BOOT_CONSTANTS_BYTES 1024
 #define TT_BOOT_SETTINGS_BYTES 256
 
-/* What a rank brings to its start-up. */
+/* A rank's input to start-up. */
 struct tt_boot_offer {
     const void *card;           /* opaque to boot; contains the addresses of its wires */
     size_t card_bytes;          /* at most TT_CARD_BYTES */
-    const void *place;          /* opaque to boot; best equal on ranks in the same place of equal
-                                   hosts, since each different one is sent once to all */
+    const void *place;          /* opaque to boot. Each distinct place is sent once to all, so ranks
+                                   in the same position of equal hosts should have equal places */
     size_t place_bytes;         /* at most TT_BOOT_PLACE_BYTES; 0: none */
     const void *constants;      /* opaque; rank 0's are distributed to all ranks */
     size_t constants_bytes;     /* at most TT_BOOT_CONSTANTS_BYTES */
     const char *settings;       /* text that must be equal on all ranks, cut to
                                    TT_BOOT_SETTINGS_BYTES - 1; NULL: "" */
     bool overlay_doubling;      /* TUTTI_OVERLAY_DOUBLING; equal on all ranks */
-    tutti_status refuses;       /* this rank cannot start: the others get this status and the
-                                   cause; else TUTTI_OK */
+    tutti_status refuses;       /* this rank cannot start: the other ranks get this status and the
+                                   cause; TUTTI_OK: it can */
     const char *cause;
 };
 
@@ -86,18 +86,18 @@ struct tt_table {
 
 struct tt_overlay;
 
-/* Runs the rendezvous: blocks until all nranks have joined, or until the deadline. Then each rank
- * that joined reports how many joined and which are missing (TIMEOUT). If settings differ, or a
- * rank refuses, each rank fails with the cause; a rank that refuses returns its own status without
- * a message. On success the caller owns *table (tt_table_fini) and *overlay (connected;
- * tt_overlay_close). */
+/* Runs the rendezvous: blocks until all nranks have joined, or until the deadline. At the deadline,
+ * each rank that joined fails with TIMEOUT, the number of joined ranks, and the missing ranks. If
+ * settings differ, or a rank refuses, each rank fails with the cause; a rank that refuses returns
+ * its own status without a message. On success the caller owns *table (tt_table_fini) and *overlay
+ * (connected; tt_overlay_close). */
 tutti_status tt_boot_rendezvous(const struct tt_launch *launch, const struct tt_boot_offer *offer,
                                 uint64_t deadline_ns, struct tt_table *table,
                                 struct tt_overlay **overlay);
 void tt_table_fini(struct tt_table *table);
 /* Returns the size of a rank's card, and sets *card, valid until the next call. *holder: equal for
- * two ranks exactly if they have proved that they share a host (samehost.h). `records` is that of a
- * table; the caller may have moved it. One thread at a time. */
+ * two ranks exactly if they have proved that they share a host (samehost.h). `records` comes from a
+ * struct tt_table; the caller may have moved it. One thread at a time. */
 size_t tt_boot_card(struct tt_record_store *records, uint32_t rank, const uint8_t **card,
                     uint32_t *holder);
 
@@ -144,26 +144,27 @@ bool tt_overlay_next(struct tt_overlay *o, struct tt_overlay_event *ev);
 /* Sends payload[bytes] to every other rank. Never blocks: data for a slow neighbour is queued. A
  * neighbour whose queue exceeds its limit is dropped. */
 void tt_overlay_flood(struct tt_overlay *o, const void *payload, uint16_t bytes);
-/* Sends payload[bytes] to one neighbour. Never blocks, and the same limit applies: the caller
- * bounds what it sends without a response. False: the neighbour is not connected. */
+/* Sends payload[bytes] to one neighbour. Never blocks. The same limit applies, so the caller must
+ * bound the data that it sends without a response. False: the neighbour is not connected. */
 bool tt_overlay_send(struct tt_overlay *o, enum tt_overlay_topic topic, uint32_t rank,
                      const void *payload, uint16_t bytes);
-/* Returns the number of neighbours, at most TT_OVERLAY_LINKS_MAX: *ranks[n], the overlay's. */
+/* Returns the number n of neighbours, at most TT_OVERLAY_LINKS_MAX. *ranks[n] is owned by the
+ * overlay. */
 #define TT_OVERLAY_LINKS_MAX 40     /* sufficient for 2^20 ranks */
 uint32_t tt_overlay_neighbours(const struct tt_overlay *o, const uint32_t **ranks);
-/* Returns whether the control connection to this neighbour is up: it neither ended nor said
+/* Returns whether the control connection to this neighbour is up: it has neither ended nor received
  * GOODBYE. */
 bool tt_overlay_is_connected(const struct tt_overlay *o, uint32_t rank);
 /* Returns whether a rank is known to be lost. */
 bool tt_overlay_is_lost(const struct tt_overlay *o, uint32_t rank);
-/* Adds a descriptor, which makes tt_overlay_fd readable while it is readable. Remove it before it
- * is closed. SYSTEM (logged). */
+/* Adds a descriptor: tt_overlay_fd is readable while fd is. Remove fd before closing it. SYSTEM
+ * (logged) on failure. */
 tutti_status tt_overlay_watch(struct tt_overlay *o, int fd);
 void tt_overlay_unwatch(struct tt_overlay *o, int fd);
 /* Sends GOODBYE to the neighbours, waits up to 1 s until it is sent, and closes. NULL is
  * allowed. */
 void tt_overlay_close(struct tt_overlay *o);
-/* Adds its memory by purpose (base/memory.h). */
+/* Adds the overlay's memory to *m, by purpose (base/memory.h). */
 void tt_overlay_memory(const struct tt_overlay *o, tutti_memory *m);
 
 #endif

@@ -44,7 +44,7 @@ tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char
         return st;
     add_addresses(&e, found, n, false, false);
     if (e.naddrs == 0)
-        add_addresses(&e, found, n, true, false);       /* peers try each of their own links */
+        add_addresses(&e, found, n, true, false);       /* peers try each of their own interfaces */
     if (e.naddrs == 0)
         add_addresses(&e, found, n, false, true);       /* only for ranks of this host */
     if (e.naddrs == 0 && rule && *rule)
@@ -150,8 +150,8 @@ static bool is_link_local(const struct tt_endpoint *e, size_t i)
            (e->addrs[i].bytes[1] & 0xc0) == 0x80;
 }
 
-/* Adds the link-local address i of `peer` on each of our links to out[n..CANDIDATES_MAX), since it
- * is valid only with a link. Returns the new n. */
+/* Adds the link-local address i of `peer` to out[n..CANDIDATES_MAX), once for each interface of
+ * this host, since it is valid only with an interface. Returns the new n. */
 static size_t add_links(const struct tt_endpoint *peer, size_t i, struct tt_address *out, size_t n)
 {
     struct tt_ifaddr found[IFADDRS_MAX];
@@ -310,7 +310,7 @@ int tt_connect_begin(const struct tt_address *a)
     return -1;
 }
 
-/* A connection from the very port to which it connects, without a listener, may connect to itself
+/* Without a listener, a socket whose local port is also its destination may connect to itself
  * (simultaneous open on one host). */
 static bool is_to_itself(int fd)
 {

@@ -36,18 +36,19 @@ struct tt_address {
 /* Describes a listener at `port` on the interfaces that `rule` allows. */
 tutti_status tt_endpoint_init(struct tt_endpoint *out, uint16_t port, const char *rule);
 void tt_endpoint_write(struct tt_writer *w, const struct tt_endpoint *e);
-/* An invalid encoding makes the reader bad. */
+/* Sets r->bad if the encoding is invalid. */
 void tt_endpoint_read(struct tt_reader *r, struct tt_endpoint *out);
 /* Lists the addresses at which `own` should try to reach `peer`, in order: loopback if the hosts
- * seem equal, then addresses in a common subnet, then others. A link-local one is tried on each
- * link of this host. Fills out[1 + TT_ENDPOINT_ADDRS] and returns the count, which may be 0. */
+ * seem equal, then addresses in a common subnet, then others. A link-local address is listed once
+ * for each interface of this host. Fills out[1 + TT_ENDPOINT_ADDRS] and returns the count, which
+ * may be 0. */
 size_t tt_endpoint_candidates(const struct tt_endpoint *own, const struct tt_endpoint *peer,
                               struct tt_address *out);
 
 /* Removes loopback addresses, which are invalid on another host. */
 void tt_endpoint_without_loopback(struct tt_endpoint *e);
 
-/* Returns how many of these, from the first on, are on the same host or in a common subnet. */
+/* Returns the number of leading candidates that are on the same host or in a common subnet. */
 size_t tt_endpoint_near(const struct tt_endpoint *own, const struct tt_endpoint *peer);
 
 /* "192.0.2.7:4000", "[2001:db8::7]:4000". */

@@ -13,11 +13,11 @@
 #define ANSWER_BYTES_MAX (64u << 10)    /* an address has at most 256 bytes */
 #define PUBLISH_NS (30 * TT_SECOND)
 #define READ_NS TT_SECOND
-#define FRESH_NS TT_SECOND              /* a later question of this host is a new request to etcd */
+#define FRESH_NS TT_SECOND              /* a later query of this host is a new request to etcd */
 #define ASK_AGAIN_MS 5
 #define REMOVE_NS TT_SECOND
 #define LEASE_S_MIN 10u
-#define LEASE_S_MAX 3600u               /* also without a deadline */
+#define LEASE_S_MAX 3600u               /* also used without a deadline */
 #define KEY_BYTES 256
 
 struct tt_etcd_key {
@@ -68,7 +68,7 @@ tutti_status tt_etcd_key_open(struct tt_etcd_key **out, const char *url, const c
 
 /* ---- rank 0 ---- */
 
-/* The lease lasts until the deadline, after which no rank reads the key, and a little longer. */
+/* The lease expires a little after the deadline, after which no rank reads the key. */
 static int64_t lease_s(uint64_t deadline_ns)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -111,7 +111,7 @@ tutti_status tt_etcd_key_publish(struct tt_etcd_key *k, const tutti_id *id, uint
     json_object_put(answer);
     k->known = true;
     k->id = *id;
-    (void)tt_host_share_is_first(&k->share);    /* unless another rank is */
+    (void)tt_host_share_is_first(&k->share);    /* binds the socket, if no other rank has */
     return TUTTI_OK;
 }
 
@@ -141,8 +141,8 @@ void tt_etcd_key_close(struct tt_etcd_key *k)
 
 /* ---- the other ranks ---- */
 
-/* Takes the id from the response to a range request. Returns NULL, or the reason why there is
- * none. */
+/* Reads the id from the response to a range request. Returns NULL, or the reason why there is no
+ * id. */
 static const char *id_of_answer(struct json_object *answer, tutti_id *out)
 {
     struct json_object *kvs = tt_etcd_at(answer, "kvs"), *first;
@@ -165,9 +165,9 @@ static void share_id(struct tt_etcd_key *k)
     tt_host_share_answer(&k->share, TT_SHARE_FOUND, &k->id, sizeof k->id);
 }
 
-/* Reads the id once, and responds to the ranks of this host that wait for it. TIMEOUT: there is
- * none yet, or no server responds. INVALID: etcd refuses the request. The reason is in
- * why[TT_SHARE_BYTES_MAX]; an earlier one stays if the deadline ends the request. */
+/* Reads the id once, and responds to the ranks of this host that wait for it. TIMEOUT: there is no
+ * id yet, or no server responds. INVALID: etcd refuses the request. The reason is in
+ * why[TT_SHARE_BYTES_MAX], which is unchanged if the deadline ends the request. */
 static tutti_status request_id(struct tt_etcd_key *k, uint64_t deadline_ns, char *why)
 {
     const uint64_t end_ns = tt_now_ns() + READ_NS;

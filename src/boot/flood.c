@@ -63,8 +63,8 @@ static void write_data(struct tt_flood_act *out, uint32_t origin, uint64_t seque
     out->out_bytes = TT_FRAME_HEADER_BYTES + tt_writer_bytes(&w);
 }
 
-/* Rank is lost: notifies all links but those of the mask `from`, drops its link, and delivers the
- * event. Once per rank. */
+/* Handles the loss of a rank, once: notifies all links except those in the mask `from`, drops the
+ * rank's link, and delivers the event. */
 static void flood_lose_rank(struct tt_flood *f, uint32_t rank, uint64_t from,
                             struct tt_flood_act *out)
 {
@@ -91,7 +91,7 @@ static void flood_lose_rank(struct tt_flood *f, uint32_t rank, uint64_t from,
 static void flood_end_link(struct tt_flood *f, uint32_t link, struct tt_flood_act *out)
 {
     if (!(f->open & 1ull << link))
-        return;     /* it has sent GOODBYE, or is known to be lost */
+        return;     /* the rank has sent GOODBYE, or is known to be lost */
     f->open &= ~(1ull << link);
     out->drop |= 1ull << link;
     flood_lose_rank(f, f->peers[link], 0, out);
@@ -146,8 +146,7 @@ static void flood_handle_direct(struct tt_flood *f, uint32_t link, const struct 
     memcpy(out->event.data, frame->body, frame->bytes);
 }
 
-/* An invalid frame ends the link, and thus the rank counts as lost: a faulty peer is not
- * reliable. */
+/* An invalid frame ends the link, and the peer then counts as lost. */
 static void flood_handle_frame(struct tt_flood *f, uint32_t link, const struct tt_frame *frame,
                                struct tt_flood_act *out)
 {

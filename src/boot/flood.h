@@ -5,9 +5,9 @@
  * and at most log2(nranks) hops to any rank. A frame has its origin and a sequence number. Its
  * first receiver forwards it over all other links, then delivers it. Links are ordered and carry
  * all frames from the start, including those from before they were up. Frames of one origin
- * therefore arrive in order on every path, and one number per origin detects duplicates.
+ * therefore arrive in order on every path, and one sequence number per origin detects duplicates.
  *
- * A direct frame goes to one neighbour only. */
+ * A direct frame is sent to one neighbour only. */
 #ifndef TT_BOOT_FLOOD_H
 #define TT_BOOT_FLOOD_H
 
@@ -58,7 +58,7 @@ struct tt_flood {
     uint32_t peers[TT_FLOOD_LINKS_MAX];     /* rank at the other end */
     uint64_t open;                  /* links that are up or still connecting */
     uint64_t sequence;              /* of this rank's last frame */
-    uint64_t *seen;                 /* [nranks], highest number of each origin */
+    uint64_t *seen;                 /* [nranks], highest sequence number of each origin */
     bool *lost;                     /* [nranks] */
 };
 

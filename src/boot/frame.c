@@ -41,8 +41,8 @@ uint8_t *tt_framer_space(struct tt_framer *f, size_t *room)
             f->cap = cap;
         }
     }
-    tt_assert(f->end < f->cap);     /* a full buffer holds a whole frame, which tt_framer_next
-                                       must take first */
+    tt_assert(f->end < f->cap);     /* a full buffer contains a whole frame, which tt_framer_next
+                                       must return first */
     *room = f->cap - f->end;
     return f->buf + f->end;
 }

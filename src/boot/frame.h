@@ -31,7 +31,7 @@ void tt_framer_init(struct tt_framer *f, size_t body_max);
 void tt_framer_fini(struct tt_framer *f);
 /* Returns space for the next *room > 0 bytes; NULL: out of memory. */
 uint8_t *tt_framer_space(struct tt_framer *f, size_t *room);
-/* n bytes were written there. */
+/* Adds the n bytes that the caller has written to the space. */
 void tt_framer_added(struct tt_framer *f, size_t n);
 /* Returns the next whole frame; false if there is none (yet, or permanently: bad). */
 bool tt_framer_next(struct tt_framer *f, struct tt_frame *out);

@@ -1,10 +1,9 @@
-/* The first rank binds an abstract Unix socket, whose name is derived from the token and from what
- * is shared. Every other rank finds the name taken, connects, and waits for one message. The first
- * rank responds to all connections whenever it has a result or a failure; until then they wait in
- * the backlog. If it ends, the next rank that finds the name free replaces it.
+/* The first rank binds an abstract Unix socket, whose name is derived from the token, the purpose
+ * and the URL. Every other rank finds the name taken, connects, and waits for one message. The
+ * first rank responds to all connections whenever it has a result or a failure; until then they
+ * wait in the backlog. If the first rank ends, the next rank that finds the name free replaces it.
  *
- * Other users can bind the name, or find it. Therefore each side checks the user of the other
- * one. */
+ * Other users can bind the name, or find it. Therefore each side checks the user ID of its peer. */
 #include "boot/host_share.h"
 
 #include <errno.h>
@@ -20,8 +19,8 @@
 #include "base/log.h"
 
 #define PATIENCE_NS (5 * TT_SECOND)
-#define EARLY_NS (10 * TT_MS)   /* a time limit of a socket may be this inexact */
-#define MEANWHILE_MS 100        /* between two calls for the descriptor of other work */
+#define EARLY_NS (10 * TT_MS)   /* a timeout of a socket may expire this much too early */
+#define MEANWHILE_MS 100        /* interval between calls of tt_share_meanwhile.fd */
 #define BACKLOG 4096
 #define NAME_BYTES_MAX 512
 
@@ -107,7 +106,8 @@ void tt_host_share_answer(struct tt_host_share *s, enum tt_share_answer answer, 
 
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
-        if (fd < 0 && errno != EAGAIN) {    /* e.g. no descriptors: the others replace this rank */
+        if (fd < 0 && errno != EAGAIN) {    /* e.g. no descriptors: another rank replaces this
+                                               one */
             tt_host_share_fini(s);
             s->alone = true;
         }
@@ -126,7 +126,7 @@ void tt_host_share_not_yet(struct tt_host_share *s, const char *why)
 
 /* ---- the other ranks ---- */
 
-/* Limits connect, which waits if the backlog is full. */
+/* Sets a timeout for connect, which blocks while the backlog is full. */
 static void limit_connect(int fd, uint64_t until_ns)
 {
     const uint64_t now_ns = tt_now_ns(), ns = until_ns > now_ns + TT_MS ? until_ns - now_ns : TT_MS;
@@ -159,7 +159,8 @@ static int share_await(int fd, uint64_t until_ns, const struct tt_share_meanwhil
     }
 }
 
-/* Waits for the message of the first rank. Returns its size; 0: it has ended; -1 and errno. */
+/* Waits for the message of the first rank. Returns its size; 0: that rank has ended; -1 and
+ * errno. */
 static ssize_t share_receive(const struct tt_host_share *s, uint64_t deadline_ns, uint8_t *message,
                              size_t most, const struct tt_share_meanwhile *meanwhile)
 {

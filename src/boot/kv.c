@@ -20,11 +20,11 @@
     (3 * TT_SECOND) /* after a timeout: enough for all present ranks to connect
                                        and be counted */
 
-/* A launcher's key-value space can be used once per process. The result is kept, and a second
+/* A launcher's key-value space can be used only once per process. The result is kept, and a second
  * communicator uses the same address. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;    /* protects only busy */
 static pthread_cond_t freed;
-static bool busy;               /* a thread is using the following */
+static bool busy;               /* a thread is using the variables below */
 static char told[TT_ID_TEXT_BYTES];
 static uint32_t queried_rank, queried_nranks;   /* nranks 0: not queried yet */
 
@@ -81,14 +81,14 @@ static unsigned seconds_left(uint64_t deadline_ns)
     return deadline_ns > now_ns ? (unsigned)((deadline_ns - now_ns) / TT_SECOND) + 1 : 1;
 }
 
-/* PMI-1 has provided the rank, so it must also do the exchange. PMIx may belong to an outer
+/* Returns whether PMI-1 provided the rank, and must do the exchange. PMIx may belong to an outer
  * launcher, and a connection to PMI_PORT that ends without an exchange counts as a crash. */
 static bool is_of_pmi1(const struct tt_launch *launch)
 {
     return strcmp(launch->launcher, "mpich") == 0 && tt_pmi1_is_offered();
 }
 
-/* UNSUPPORTED, not logged, if there is no such key-value space. */
+/* Publishes or reads the value. UNSUPPORTED, not logged, if there is no such key-value space. */
 static tutti_status kv_publish(const struct tt_launch *launch, char *value, size_t cap,
                                uint64_t *deadline_ns)
 {
@@ -105,8 +105,9 @@ static tutti_status kv_publish(const struct tt_launch *launch, char *value, size
     return st;
 }
 
-/* Open MPI 4 without PMIx, with all ranks on one host: all ranks have its session directory, which
- * it removes at the end. Its key for network transports is a secret of the job. */
+/* Open MPI 4 without PMIx, with all ranks on one host: uses a file in the job's temporary
+ * directory, which mpirun removes. The key for network transports is a secret of the job: the
+ * token. */
 static bool use_session_directory(struct tt_launch *launch)
 {
     const char *dir = getenv("OMPI_MCA_orte_jobfam_session_dir"),

@@ -1,5 +1,5 @@
 /* Reads rank, number of ranks and rendezvous from the conf and from the launcher's environment.
- * Pure over `get`. docs/launchers.md has the table for users; keep both in step.
+ * Pure over `get`. docs/launchers.md has the table for users; keep both consistent.
  *
  * Rank and number of ranks come from the first of these that is complete:
  *   conf                 nranks > 0
@@ -56,8 +56,8 @@ static const char *var(getter get, const char *name)
 #define SET_ALONE "for a single process set TUTTI_RANK=0 and TUTTI_SIZE=1"
 
 /* Variables with rank, number of ranks, and number of ranks on this host. nranks NULL: the
- * launcher's server has the number. `needs`: a variable that must also be set, or the row does not
- * apply. */
+ * launcher's server provides the number. `needs`: a variable that must also be set, or the row does
+ * not apply. */
 struct who {
     const char *launcher, *rank, *nranks, *nlocal, *needs;
     enum tt_launch_query query;
@@ -77,17 +77,18 @@ static const struct who launchers[] = {
     { "kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, NULL, TT_QUERY_NONE },
 };
 
-/* Values of a variable that show that a launcher started this process. SHOWS_SET: also an empty
- * one. */
+/* Values of a variable that show that a launcher started this process. SHOWS_SET: any value, even
+ * an empty one. */
 enum shows { SHOWS_SET, SHOWS_ANY, SHOWS_NUMBER, SHOWS_NOT_ONE, SHOWS_NOT_ZERO };
 
-/* A launcher's variable that is not sufficient. It applies only if no row of `launchers` is
- * complete. `lacks` is then missing; NULL: this launcher never provides the number of ranks.
+/* A launcher's variable that is not sufficient for start-up. Checked only if no row of `launchers`
+ * is complete: then `lacks` is the missing variable. NULL: this launcher never provides the number
+ * of ranks.
  *
  * Slurm: the script of a batch job has SLURM_PROCID=0 and SLURM_NTASKS, but no step; only srun
  * starts steps. Such a script is a single process, whatever the number of tasks of its job. The
- * same holds for the shell of salloc. RANK and WORLD_SIZE are short names that other programs use,
- * too: only numbers count. */
+ * same holds for the shell of salloc. Other programs use the short names RANK and WORLD_SIZE, too;
+ * so only numeric values count. */
 static const struct sign {
     const char *launcher, *set, *lacks;
     enum shows shows;
@@ -149,7 +150,7 @@ static tutti_status read_number_variable(getter get, const char *name, int64_t m
     return TUTTI_OK;
 }
 
-/* Only a hint: other values are ignored. nranks 0: unknown. */
+/* Only a hint: invalid values are ignored. nranks 0: unknown. */
 static uint32_t read_nlocal(const char *text, uint32_t nranks)
 {
     char *end;
@@ -161,7 +162,8 @@ static uint32_t read_nlocal(const char *text, uint32_t nranks)
     return *end == '\0' && n <= (nranks ? nranks : NRANKS_MAX) ? (uint32_t)n : 0;
 }
 
-/* The row is complete. With a query, nranks stays 0, and so does rank if only the server has it. */
+/* Reads a complete row. With a query, nranks stays 0, and so does rank if only the server provides
+ * it. */
 static tutti_status read_launcher_row(struct tt_launch *out, const struct who *who, getter get)
 {
     int64_t rank = 0, nranks = 0;
@@ -210,8 +212,8 @@ static bool shows(enum shows what, const char *text)
     return true;
 }
 
-/* Slurm's first rank: the step's number shows that srun started it, and SLURM_PROCID=0 then
- * counts. */
+/* Slurm's first rank: a step ID shows that srun started the process, so SLURM_PROCID=0 is its
+ * rank. */
 static bool is_first_of_step(const struct sign *sign, getter get)
 {
     return sign->lacks && strcmp(sign->lacks, "SLURM_STEP_NUM_TASKS") == 0 &&
@@ -253,7 +255,7 @@ static tutti_status read_rank_and_size(struct tt_launch *out, const tutti_conf *
         out->launcher = "conf";
         return TUTTI_OK;
     }
-    /* Half a pair of Tutti's own variables is an error under every launcher. Exception: in an
+    /* Only one of Tutti's own pair of variables is an error under every launcher. Exception: in an
      * indexed Job of Kubernetes, the index is the rank, and TUTTI_SIZE alone is correct. */
     for (size_t i = 0; i < 2; i++)
         if (i == 0 || !var(get, "JOB_COMPLETION_INDEX"))
@@ -326,7 +328,7 @@ static tutti_status put_tcp(struct tt_launch *out, const char *host, unsigned po
     return TUTTI_OK;
 }
 
-/* Not a secret. It separates jobs that use the same port. */
+/* This token is not a secret; it separates jobs that use the same port. */
 static void default_token(struct tt_launch *out, const char *text)
 {
     if (!*out->token)
@@ -355,7 +357,7 @@ static tutti_status derive_slurm(struct tt_launch *out, getter get)
     return put_tcp(out, node, derived_port(text));
 }
 
-/* Also in an indexed Job of Kubernetes, whose manifests set the same variables. */
+/* Also used in an indexed Job of Kubernetes, whose manifests set the same variables. */
 static tutti_status derive_torchrun(struct tt_launch *out, getter get)
 {
     const char *host = var(get, "MASTER_ADDR"), *run_id = or_empty(var(get, "TORCHELASTIC_RUN_ID"));

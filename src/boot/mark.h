@@ -14,7 +14,7 @@ struct tt_mark {
 enum tt_mark_place {
     TT_MARK_HERE,               /* the process is on this host */
     TT_MARK_ELSEWHERE,          /* it is not, or it has ended */
-    TT_MARK_UNKNOWN             /* it has no mark, or the system refuses the connection */
+    TT_MARK_UNKNOWN             /* it has no mark, or the kernel refuses the connection */
 };
 
 /* Never fails: without abstract Unix sockets there is no mark. The caller releases *out with

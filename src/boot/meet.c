@@ -2,8 +2,8 @@
  * repeatedly until the server responds with the id of the start-up, and shares this id with the
  * others of its host (host_share.h). With the id, the ranks of a host find their first rank (the
  * leader). Then each rank runs a node of the start-up tree (tree_node.h): the leader uses its
- * connection to the server, the others connect to the leader. If the server is lost, a rank begins
- * again, until it has the table, a refusal, or the deadline passes. The server is:
+ * connection to the server, the others connect to the leader. If the server is lost, a rank
+ * retries, until it has the table or a refusal, or the deadline passes. The server is:
  *   tcp://   rank 0, if it can listen there; if the port is taken, another process serves (a
  *   launcher), and rank 0 only connects
  *   file://  rank 0, at an arbitrary port, which it writes to the file
@@ -49,14 +49,14 @@
                                            ours */
 #define RETRY_FIRST_NS (5 * TT_MS)
 #define RETRY_LAST_NS (250 * TT_MS)
-#define SERVE_ON_NS (5 * TT_SECOND)     /* time that a failed rank 0 notifies the others */
+#define SERVE_ON_NS (5 * TT_SECOND)     /* time for which a failed rank 0 notifies others */
 #define SHARE_NS TT_SECOND              /* between responses of a first rank without a result */
 #define WHY_BYTES TT_SHARE_BYTES_MAX
 #define CHALLENGE 1u                    /* type of the server's first frame */
 #define CHALLENGE_BYTES_MAX 64
-/* The overlay of smaller jobs, which has links between most ranks, never connects by doubling. */
+/* Jobs up to this size do not connect by doubling, since most pairs of ranks have a link anyway. */
 #define RANKS_WITHOUT_DOUBLING 4
-#define RECORDS_NS (2 * TT_SECOND)      /* then a neighbour's address is taken from the table */
+#define RECORDS_NS (2 * TT_SECOND)      /* after this time, the address is taken from the table */
 
 _Static_assert(TT_TREE_CARD_MAX <= TT_RECORD_BYTES, "the overlay passes them on");
 _Static_assert(TT_BOOT_CONSTANTS_BYTES <= TT_TREE_CONSTANTS_MAX, "the tree distributes them");
@@ -107,8 +107,8 @@ struct meet {
     uint64_t attempt_ns, retry_ns, backoff_ns;
     unsigned attempts;
     char why[WHY_BYTES];                /* cause of the last failed attempt */
-    char cannot[2 * WHY_BYTES + 256];       /* rank 0: why it cannot serve; "": it can, or still
-                                               may */
+    char cannot[2 * WHY_BYTES + 256];       /* rank 0: why it cannot serve; "": it can, or may be
+                                               able to */
 };
 
 /* ---- the rendezvous address ---- */
@@ -124,7 +124,7 @@ static const char *rendezvous_source(const struct meet *m)
     return *m->launch->rendezvous_from ? m->launch->rendezvous_from : "the rendezvous";
 }
 
-/* The ranks of this host that have the same server share what it sends. */
+/* Lets the ranks of this host that have the same server share the id that it sends. */
 static void share_server(struct meet *m)
 {
     struct tt_host_share share;
@@ -209,9 +209,9 @@ static tutti_status parse_where(struct meet *m, const char *text)
 
 /* ---- the rendezvous file ---- */
 
-/* Reads the file: one line, the text of an id. It may be missing, incomplete (on another system),
- * or of an earlier run. Its server then does not respond or has another token, and the file is read
- * again. */
+/* Reads the file: one line, the text of an id. The file may be missing, incomplete (written on
+ * another host), or of an earlier run. The server in it then does not respond or has another token,
+ * and the file is read again. */
 static bool read_file(struct meet *m)
 {
     char text[TT_ID_TEXT_BYTES + 2];
@@ -375,8 +375,8 @@ static void log_cannot_serve(struct meet *m, const char *why)
 }
 
 /* Tries to listen at the rendezvous address. A taken port is not an error, as its owner may be
- * serving. An address of another host may still lead here (address translation); then all addresses
- * of this host are used. The same holds for the host's own name mapped to loopback, where other
+ * serving. An address of another host may be translated to one of this host, which then listens on
+ * all of its addresses. The same holds if the host's own name maps to loopback, to which other
  * hosts cannot connect. */
 static tutti_status try_to_serve_tcp(struct meet *m)
 {
@@ -465,7 +465,7 @@ static void find_holder(struct meet *m, const uint8_t gathering[TT_NONCE_BYTES])
     m->knows_host = true;
 }
 
-/* The ranks of this host that wait for this one try again. */
+/* Makes the ranks of this host that wait for this one try again. */
 static void share_not_yet(struct meet *m)
 {
     tt_host_share_not_yet(&m->share, m->why);
@@ -579,7 +579,7 @@ static bool doubles(const struct meet *m)
     return m->offer->overlay_doubling && m->launch->nranks > RANKS_WITHOUT_DOUBLING;
 }
 
-/* The neighbours' address of this rank is that of its overlay. */
+/* Sets the address of this rank for its neighbours: that of its overlay. */
 static void set_tree_address(const struct meet *m, struct tt_tree_conf *tree)
 {
     struct tt_writer w;
@@ -590,8 +590,9 @@ static void set_tree_address(const struct meet *m, struct tt_tree_conf *tree)
     tree->address.bytes = (uint8_t)tt_writer_bytes(&w);
 }
 
-/* Opens the listener of a leader to which the root can redirect others, in large jobs. Without it,
- * this rank is no server. Neither is the process of the root, which has enough to send. */
+/* Opens the listener of a leader to which the root can redirect other leaders, in large jobs.
+ * Without a listener, this rank is no server. Neither is the process of the root, which has enough
+ * data to send. */
 static int open_server(struct meet *m, struct tt_tree_conf *tree)
 {
     uint16_t port;
@@ -638,8 +639,8 @@ static struct tt_tree_conf tree_conf(const struct meet *m)
     return tree;
 }
 
-/* The id of the server's gathering is known: enters the tree. A leader keeps its connection, over
- * which it has received the challenge; the others may have neither (-1, NULL). */
+/* Enters the tree, once the id of the server's gathering is available. A leader keeps the
+ * connection over which it received the challenge; other ranks may have neither (-1, NULL). */
 static tutti_status node_begin(struct meet *m, const struct tt_frame *challenge)
 {
     struct tt_tree_node_conf conf = { .tree = tree_conf(m),
@@ -707,7 +708,7 @@ static bool ask_first_rank(struct meet *m, tutti_status *st)
         if (m->where != AT_TCP)
             m->next = m->naddresses;    /* the file or key may have changed; a name is looked up
                                            again only when its addresses have failed */
-        m->backoff_ns = RETRY_FIRST_NS;     /* the pauses are those of the first rank */
+        m->backoff_ns = RETRY_FIRST_NS;     /* the first rank already paused */
         retry_later(m);
         return false;
     case TT_SHARE_ALONE:
@@ -736,8 +737,8 @@ static tutti_status member_connect(struct meet *m, uint64_t now_ns)
     return st;
 }
 
-/* Other ranks of this host wait for the id of the gathering. It is valid as long as this rank waits
- * in it. Later ranks belong to another start-up. */
+/* Sends the id of the gathering to the ranks of this host that wait for it. The id is valid as long
+ * as this rank waits in the gathering. Later ranks belong to another start-up. */
 static void share_gathering(struct meet *m)
 {
     const bool waits =
@@ -747,7 +748,7 @@ static void share_gathering(struct meet *m)
                          sizeof m->gathering);
 }
 
-/* Leaves the tree, to begin again at the server. */
+/* Leaves the tree; the next attempt starts at the server. */
 static void node_end(struct meet *m, const char *why)
 {
     snprintf(m->why, sizeof m->why, "%s", why);
@@ -827,8 +828,9 @@ static int poll_ms(uint64_t now_ns, uint64_t wake_ns)
     return ms < 100 ? (int)ms : 100;
 }
 
-/* Returns whether the next connection needs the lookup's result. Otherwise the next connection
- * takes the result; until then its descriptor may stay readable, and poll would return at once. */
+/* Returns whether the next connection attempt needs the lookup's result. If not, the lookup's
+ * descriptor must not be polled: it may stay readable until that attempt, and poll would return at
+ * once. */
 static bool awaits_lookup(const struct meet *m)
 {
     return m->fd < 0 && !m->node && m->lookup && m->naddresses == 0;
@@ -874,7 +876,7 @@ static bool awaits_leader(const struct meet *m)
     return m->node && !m->accepted && tt_tree_node_tree(m->node)->where == TT_TREE_TO_LEADER;
 }
 
-/* No server responded: the error has the address, the time and the last cause. */
+/* No server responded: the error contains the address, the time and the last cause. */
 static tutti_status fail_unreached(const struct meet *m)
 {
     const double waited_s = (double)(tt_now_ns() - m->began_ns) / 1e9;
@@ -920,8 +922,8 @@ static tutti_status fail_unreached(const struct meet *m)
                    m->attempts, why);
 }
 
-/* Handles the end of the node's work: *done with its table, or an error. A lost server, or one with
- * another token (the file may be an earlier run's), is retried. */
+/* Checks the node's state: sets *done if it has the table, or returns its error. Retries if the
+ * server was lost, or if it has another token (the file may be of an earlier run). */
 static tutti_status node_check(struct meet *m, bool *done)
 {
     const struct tt_tree *t = tt_tree_node_tree(m->node);
@@ -940,7 +942,7 @@ static tutti_status node_check(struct meet *m, bool *done)
         (m->where == AT_FILE || m->where == AT_ETCD))
         node_end(m, sentence);
     else if (t->state == TT_TREE_FAILED && t->job_failed && !t->unreached && m->offer->refuses)
-        return m->offer->refuses;       /* all ranks know */
+        return m->offer->refuses;       /* all ranks have the cause */
     else if (t->state == TT_TREE_FAILED && t->unreached)
         return fail_unreached(m);
     else if (t->state == TT_TREE_FAILED)
@@ -978,7 +980,7 @@ static tutti_status member_call(struct meet *m)
     return st;
 }
 
-/* Rank 0 has failed, but notifies the ranks that joined. */
+/* Notifies the joined ranks after rank 0 has failed. */
 static void serve_on(struct meet *m)
 {
     const uint64_t give_up_ns = tt_now_ns() + SERVE_ON_NS;
@@ -1059,7 +1061,7 @@ size_t tt_boot_card(struct tt_record_store *records, uint32_t rank, const uint8_
     return bytes;
 }
 
-/* The ranks to which this one has links of the overlay, and their endpoints from the table. */
+/* The neighbours of this rank in the overlay, and their endpoints from the table. */
 struct neighbours {
     uint64_t own_host;
     uint32_t n, ranks[TT_FLOOD_LINKS_MAX];
@@ -1074,8 +1076,8 @@ static void set_neighbour(struct neighbours *k, uint32_t rank, const struct tt_e
             k->endpoints[i] = *endpoint;
 }
 
-/* Sets *out to the endpoint of a neighbour: that of its record, which starts with it; without a
- * valid one, that of the table. From the table is also known whether it has this rank's host. */
+/* Sets *out to the endpoint of a neighbour: that at the start of its record or, if that is invalid,
+ * that of the table. The table also determines whether the neighbour is on this host. */
 static void neighbour_endpoint(void *arg, uint32_t peer, const void *record, size_t bytes,
                                struct tt_endpoint *out)
 {
@@ -1097,7 +1099,7 @@ static void neighbour_endpoint(void *arg, uint32_t peer, const void *record, siz
     *out = endpoint;
 }
 
-/* Takes the records from the node, which has checked the format of the table. */
+/* Moves the records out of the node, which has checked the format of the table. */
 static tutti_status table_take_records(struct meet *m, struct tt_table *t)
 {
     size_t bytes;
@@ -1122,7 +1124,7 @@ static tutti_status table_read_records(struct meet *m, struct tt_table *t, struc
         if (read_record(entry, &endpoint, &card) == SIZE_MAX)
             return tt_fail(TUTTI_ERR_PROTOCOL,
                            "start-up: protocol error: invalid address record of rank %u", r);
-        /* proven, in contrast to equal hashes */
+        /* a common host is proven by equal holders, but not by equal hashes */
         endpoint.host = m->own.host + (entry->holder != m->samehost.holder);
         if (endpoint.host != m->own.host)
             tt_endpoint_without_loopback(&endpoint);
@@ -1273,8 +1275,8 @@ static tutti_status rendezvous_prepare(struct meet *m, struct tt_launch *launch)
     return parse_where(m, launch->rendezvous);
 }
 
-/* Serves in the cases where only this rank can: at an arbitrary port. tcp:// is tried with each
- * connection. */
+/* Starts the server, at an arbitrary port, if only this rank can serve. With tcp://, each
+ * connection attempt tries to start it instead. */
 static tutti_status serve_if_mine(struct meet *m)
 {
     tutti_status st;

@@ -10,11 +10,11 @@
  * second it therefore probes the caller's listener: a refused connection means that the caller is
  * dead.
  *
- * In large jobs a rank has only the addresses of the ranks before and after it. When its link at
- * distance 2^k is decided, it requests the record of the rank at distance 2^(k+1), which is the
- * neighbour of that one at distance 2^k. A dead or slow rank on the path would delay all further
- * links in its direction. Therefore a record that is not found, or not in time, is replaced by the
- * user's endpoint. */
+ * In large jobs a rank has only the addresses of the ranks before and after it. Once its link at
+ * distance 2^k is decided (up or lost), it requests the record of the rank at distance 2^(k+1), a
+ * neighbour of the rank at distance 2^k. A dead or slow rank on the path would delay all further
+ * links in its direction. Therefore, if a record is not found in time, the user of the overlay
+ * provides the endpoint. */
 #include "boot/overlay.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@
                                                the oldest */
 #define GUEST_AGE_NS (10 * TT_SECOND)
 #define ATTEMPT_NS (3 * TT_SECOND)          /* per address, if a neighbour has several */
-#define STARVED_NS (2 * TT_SECOND)          /* no descriptor will be released later */
+#define STARVED_NS (2 * TT_SECOND)          /* then no free descriptor is expected any more */
 #define PROBE_NS TT_SECOND
 #define GOODBYE_NS TT_SECOND
 #define SECRET_BYTES 16
@@ -83,10 +83,10 @@ struct link {
     uint8_t state;
     uint8_t endpoint;           /* enum link_endpoint */
     bool met;                   /* it was up */
-    int error;                  /* errno of its end before it was up; ETIMEDOUT: the deadline
-                                   passed; 0: neither */
+    int error;                  /* errno with which it ended before it was up; ETIMEDOUT: the
+                                   deadline passed; 0: neither */
     bool watch_out;             /* waits for EPOLLOUT */
-    bool slow;                  /* an address did not respond in this round: not a refusal */
+    bool slow;                  /* an address of this round did not refuse */
     int fd;                     /* -1: none */
     struct tt_framer in;
     uint8_t nonce[TT_NONCE_BYTES];
@@ -119,8 +119,8 @@ struct tt_overlay {
     int epoll, backlog;
     struct tt_acceptor acceptor;        /* closed once every neighbour is decided */
     struct tt_acceptor near;            /* likewise; while lo is down */
-    uint64_t starved_ns;        /* time since when no attempt to connect had a descriptor; 0: the
-                                   last one had */
+    uint64_t starved_ns;        /* start of the time in which no attempt to connect got a
+                                   descriptor; 0: the last one got one */
     bool backlogged;            /* the backlog descriptor is readable: there is work that epoll
                                    does not report */
     struct link links[TT_FLOOD_LINKS_MAX];
@@ -201,7 +201,7 @@ static void link_flush(struct tt_overlay *o, uint32_t i)
             return;
         }
         if (n < 0)
-            return;     /* its last data can be read; then its end is found there */
+            return;     /* its last data can still be read; then the receive finds the end */
         l->out_begin += (size_t)n;
     }
     if (l->watch_out && l->state == LINK_UP) {
@@ -367,7 +367,7 @@ static void begin_attempt(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
     overlay_watch(o, EPOLL_CTL_ADD, l->fd, EPOLLOUT, ON_LINK | i);
 }
 
-/* The attempt has a result. A probe is then complete; a caller sends HELLO. */
+/* Handles the result of a connection attempt. A probe is then complete; a caller sends HELLO. */
 static void overlay_connected(struct tt_overlay *o, uint32_t i, uint64_t now_ns)
 {
     struct link *l = &o->links[i];
@@ -468,8 +468,8 @@ static void overlay_accept(struct tt_overlay *o, uint64_t now_ns)
     }
 }
 
-/* Returns the link over which this rank may connect: a lower neighbour that is not connected.
- * TT_FLOOD_LINKS_MAX: none. */
+/* Returns the link over which `rank` may connect to this rank: that of a lower, unconnected
+ * neighbour. TT_FLOOD_LINKS_MAX: none. */
 static uint32_t link_of_caller(const struct tt_overlay *o, uint32_t rank)
 {
     for (uint32_t i = 0; i < o->flood.nlinks; i++)
@@ -498,7 +498,7 @@ static bool handle_hello(struct tt_overlay *o, struct guest *g, const struct tt_
     return send_whole(g->fd, PROOF, body, sizeof body);
 }
 
-/* The connection is authenticated: it becomes the link, with the data already received. */
+/* Authenticates the connection: it becomes the link, with the data already received. */
 static bool handle_confirm(struct tt_overlay *o, struct guest *g, const struct tt_frame *f)
 {
     struct link *l = &o->links[g->link];
@@ -609,7 +609,7 @@ static void overlay_handle_timeouts(struct tt_overlay *o, uint64_t now_ns)
             close_guest(o, g);
 }
 
-/* Reads and writes once what the descriptors allow. Returns true if there was any. */
+/* Serves each ready descriptor once. Returns true if there was any. */
 static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
 {
     struct epoll_event evs[EVENTS_PER_ROUND];
@@ -630,7 +630,7 @@ static bool serve_descriptors(struct tt_overlay *o, uint64_t now_ns)
     return any;
 }
 
-/* Returns whether this frame is about records, and valid. */
+/* Handles a frame of records.h. Returns false if it is another frame, or invalid. */
 static bool step_records(struct tt_overlay *o, uint32_t i, const struct tt_frame *f)
 {
     const struct tt_records_event ev = { .kind = TT_RECORDS_EV_FRAME, .link = i, .frame = *f };
@@ -737,7 +737,7 @@ static void keep_event(struct tt_overlay *o, const struct tt_overlay_event *ev)
     o->early[o->nearly++] = *ev;
 }
 
-/* Fails if the connections that are still missing will get no descriptors. */
+/* Fails if connections are missing that will get no descriptor. */
 static tutti_status check_descriptors(const struct tt_overlay *o)
 {
     const bool starved = (o->starved_ns && tt_now_ns() - o->starved_ns > STARVED_NS) ||
@@ -758,7 +758,7 @@ static bool needs_endpoint(const struct link *l)
     return l->endpoint != ENDPOINT_SET && !is_decided(l) && l->state != LINK_ENDED;
 }
 
-/* record NULL: not found. */
+/* Sets the endpoint of link i from a record; NULL: not found. */
 static void use_record(struct tt_overlay *o, uint32_t i, const void *record, size_t bytes)
 {
     struct tt_endpoint endpoint;
@@ -848,7 +848,7 @@ tutti_status tt_overlay_settle(struct tt_overlay *o, bool give_up)
         }
     while (overlay_next_event(o, &ev))
         keep_event(o, &ev);
-    request_records(o, tt_now_ns());    /* after the events, which contain ends of links */
+    request_records(o, tt_now_ns());    /* after the events, which may decide links */
     overlay_handle_timeouts(o, tt_now_ns());
     if (tt_overlay_is_settled(o) && o->acceptor.listener >= 0) {
         tt_acceptor_fini(&o->acceptor);
@@ -1017,7 +1017,7 @@ void tt_overlay_neighbour(struct tt_overlay *o, uint32_t peer, const struct tt_e
     }
 }
 
-/* Returns whether everything sent, including the end, is acknowledged, or never will be. */
+/* Returns whether all sent data and the FIN are acknowledged, or never will be. */
 static bool link_is_delivered(struct tt_overlay *o, uint32_t i)
 {
     struct link *l = &o->links[i];

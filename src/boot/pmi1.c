@@ -117,7 +117,7 @@ void tt_pmi1_begin_leave(struct tt_pmi1 *p, char *line)
     pmi1_request(p, TT_PMI1_INIT, line);
 }
 
-/* The response is the expected one: takes its values and writes the next request. */
+/* Handles the expected response: reads its values and writes the next request. */
 static void pmi1_next_request(struct tt_pmi1 *p, const char *answer, char *line)
 {
     switch ((enum tt_pmi1_state)p->state) {
@@ -171,7 +171,7 @@ void tt_pmi1_step(struct tt_pmi1 *p, const char *answer, char *line)
 
 /* ---- PMI_PORT ---- */
 
-#define JOIN_LINES_MAX 16   /* a server that has not sent rank and size by then never will */
+#define JOIN_LINES_MAX 16   /* a server sends rank and size in fewer lines */
 #define NRANKS_MAX (1u << 20)
 
 void tt_pmi1_join_begin(struct tt_pmi1_join *j, uint32_t id, char *line)

@@ -12,8 +12,8 @@
  *   others)
  *   cmd=finalize                                 cmd=finalize_ack
  *
- * The lines use the inherited descriptor PMI_FD, or a connection to PMI_PORT. On such a connection
- * the client first sends its PMI_ID, and receives its rank and the number of ranks:
+ * The lines are sent over the inherited descriptor PMI_FD, or a connection to PMI_PORT. On such a
+ * connection the client first sends its PMI_ID, and receives its rank and the number of ranks:
  *
  *   cmd=initack pmiid=0                          cmd=initack
  *                                                cmd=set size=2
@@ -63,7 +63,7 @@ struct tt_pmi1_join {
     char why[160];              /* once failed */
 };
 
-/* Starts. value: the value that rank 0 publishes; NULL on the others. Writes the first request,
+/* Starts. value: the value that rank 0 publishes; NULL on other ranks. Writes the first request,
  * with its newline, to line[TT_PMI1_LINE_BYTES]. */
 void tt_pmi1_begin(struct tt_pmi1 *p, const char *value, char *line);
 /* As tt_pmi1_begin, for a rank that exchanges nothing: without these requests, the server treats

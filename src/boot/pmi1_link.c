@@ -47,8 +47,8 @@ bool tt_pmi1_is_offered(void)
 
 /* ---- lines ---- */
 
-/* Reads one line, without its newline, until the deadline. barrier: it arrives when all ranks have
- * called. */
+/* Reads one line, without its newline, until the deadline. barrier: the line arrives when all ranks
+ * have reached the barrier. */
 static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t deadline_ns,
                                    bool barrier)
 {
@@ -87,8 +87,7 @@ static tutti_status pmi1_read_line(int fd, char *line, size_t cap, uint64_t dead
     }
 }
 
-/* A launcher that has closed its end must not end this process by SIGPIPE, and one that does not
- * read must not block it. */
+/* Causes no SIGPIPE if the launcher has closed its end, and does not block if it does not read. */
 static ssize_t write_some(int fd, const char *line, size_t bytes)
 {
     const ssize_t n = send(fd, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -154,7 +153,7 @@ static tutti_status refuse_mpi(void)
                                           "MPI_Bcast; or set TUTTI_RENDEZVOUS=tcp://host:port)");
 }
 
-/* Returns 0 and the connection, which blocks from then on; or an errno. */
+/* Returns 0 and the connection, set to blocking; or an errno. */
 static int connect_until(const struct tt_address *a, uint64_t deadline_ns, int *out)
 {
     const int fd = tt_connect_begin(a);

@@ -16,7 +16,7 @@ tutti_status tt_pmi1_join(uint32_t *rank, uint32_t *nranks, uint64_t deadline_ns
 /* On rank 0, publishes value; elsewhere receives it in value[cap]. Blocks until all ranks have
  * called it, or until the deadline. The launcher allows this once per process. */
 tutti_status tt_pmi1_broadcast(uint32_t rank, char *value, size_t cap, uint64_t deadline_ns);
-/* Closes a joined connection in order, if nothing is exchanged. */
+/* Closes a joined connection in an orderly way, if nothing is exchanged. */
 tutti_status tt_pmi1_leave(uint64_t deadline_ns);
 
 #endif

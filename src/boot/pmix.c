@@ -52,8 +52,8 @@ bool tt_pmix_is_built(void)
     return true;
 }
 
-/* The session with the launcher's server. Not every libpmix supports a second PMIx_Init after
- * PMIx_Finalize. So there is one session per process, from the first query until the exchange is
+/* The connection to the launcher's server. Not every libpmix supports a second PMIx_Init after
+ * PMIx_Finalize. Therefore a process connects only once, from the first query until the exchange is
  * complete, or until exit. */
 static struct {
     pid_t process;          /* that opened it; 0: none */
@@ -149,8 +149,8 @@ static bool launcher_prefix(char out[PATH_MAX])
 }
 
 /* Opens the library that matches the server. MPI may have loaded one: two copies in a process would
- * share symbols. Otherwise the launcher's library precedes the system's, whose release may differ
- * and make the server print errors. A set-uid program uses only the system's. */
+ * share symbols. Otherwise the launcher's library is preferred to the system's, whose release may
+ * differ and make the server print errors. A set-uid program uses only the system's. */
 static void *open_library(void)
 {
     static const char *const prefixes[] = { "PMIX_PREFIX", "OPAL_PREFIX" };
@@ -203,7 +203,7 @@ static void close_session(void)
     session.process = 0;
 }
 
-/* Opens the session unless it is open. */
+/* Connects to the server, unless connected. */
 static bool open_session(void)
 {
     static bool watched;

@@ -11,7 +11,7 @@
 
 /* Returns whether this build supports PMIx. */
 bool tt_pmix_is_built(void);
-/* Returns why PMIx is unusable, after UNSUPPORTED; ends an error message. */
+/* Returns why PMIx is unusable, after UNSUPPORTED: the end of an error message. */
 const char *tt_pmix_why(void);
 /* Returns the number of ranks of this job. UNSUPPORTED, not logged, if the build or the machine has
  * no PMIx. */

@@ -127,7 +127,7 @@ static void store_seek(struct tt_record_store *s, uint32_t rank)
     if (group == 0)
         return;
     if (s->read.n == 0)
-        store_read(s);      /* the first record is the base of each group */
+        store_read(s);      /* every group is packed relative to the first record */
     s->read.n = group * TT_RECORD_GROUP;
     s->read_at = s->groups[group];
 }

@@ -12,7 +12,7 @@ struct tt_record_store {
     bool shared;                    /* `bytes` is mapped, and other ranks of this host share it */
     uint8_t *bytes;                 /* [used] of cap; owned */
     size_t used, cap;
-    uint32_t *groups;               /* [nranks / TT_RECORD_GROUP, rounded up] where each begins */
+    uint32_t *groups;               /* [nranks / TT_RECORD_GROUP, rounded up] offset of each */
     struct tt_record_stream written;    /* state after the last record */
     struct tt_record_stream read;   /* state after the record that was read last; n 0: none */
     size_t read_at;
@@ -22,7 +22,8 @@ struct tt_record_store {
  * failure. */
 tutti_status tt_record_store_init(struct tt_record_store *s, uint32_t nranks);
 /* Initializes a store with all records from a valid table bytes[n], which the store then owns: a
- * mapping if `shared`, else from malloc. NOMEM (logged). As above, also on failure. */
+ * mapping if `shared`, else from malloc. NOMEM (logged). Call tt_record_store_fini, even on
+ * failure. */
 tutti_status tt_record_store_use(struct tt_record_store *s, uint32_t nranks, void *bytes, size_t n,
                                  bool shared);
 void tt_record_store_fini(struct tt_record_store *s);
@@ -34,8 +35,7 @@ tutti_status tt_record_store_add(struct tt_record_store *s, uint32_t holder, con
 void tt_record_store_settle(struct tt_record_store *s);
 /* Returns the record of a rank, valid until the next call; NULL: there is none. */
 const struct tt_record_entry *tt_record_store_get(struct tt_record_store *s, uint32_t rank);
-/* Returns the memory of this process, in bytes: shared memory counts as its part among `nsharing`
- * ranks. */
+/* Returns the memory of this process, in bytes. Shared memory is divided among `nsharing` ranks. */
 uint64_t tt_record_store_bytes(const struct tt_record_store *s, uint32_t nsharing);
 
 #endif

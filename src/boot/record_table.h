@@ -35,8 +35,7 @@ struct tt_record_stream {
 /* Writes the next entry. bytes is at most TT_TREE_CARD_MAX; `record` may be NULL if it is 0. */
 void tt_record_write(struct tt_record_stream *s, struct tt_writer *w, uint32_t holder,
                      const void *record, uint16_t bytes);
-/* Reads the next entry into s->entry. Accepts any input: the reader becomes bad if it is
- * invalid. */
+/* Reads the next entry into s->entry. Accepts any input; sets r->bad if it is invalid. */
 void tt_record_read(struct tt_record_stream *s, struct tt_reader *r);
 
 #endif

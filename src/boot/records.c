@@ -5,11 +5,12 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* Links that a rank tries for its own request. Ranks on the path try one, and another one only if
- * that ends: otherwise a request for a lost rank would take every path. */
+/* Links that a rank tries for its own request. A rank on the path tries one link, and another one
+ * only if that link ends: otherwise a request for a lost rank would take every path. */
 #define ATTEMPTS_MAX 3
 
-/* A copy of a record. Those of neighbours stay; the others are in a list, oldest first. */
+/* A copy of a record. Copies of neighbours' records are never dropped; the other copies are in a
+ * list, oldest first. */
 struct tt_record {
     uint32_t rank;
     uint16_t bytes;
@@ -24,7 +25,7 @@ struct request {
     uint32_t rank, via;         /* via: the link over which it was sent; UNSENT: it waits for a link
                                    that is still connecting */
     bool here;                  /* this rank needs it */
-    uint64_t links;             /* these requested it */
+    uint64_t links;             /* links that requested it */
     uint64_t tried;
 };
 
@@ -52,7 +53,7 @@ static bool is_power_of_2(uint32_t n)
     return (n & (n - 1)) == 0;
 }
 
-/* Returns the neighbour at half the distance of link i; this rank for those before and after. */
+/* Returns the neighbour at half the distance of link i; this rank if the distance is 1. */
 static uint32_t half_way(const struct tt_records *s, uint32_t i)
 {
     const uint32_t n = s->nranks, up = (s->peers[i] + n - s->rank) % n, down = n - up;
@@ -171,8 +172,8 @@ static void records_report(struct tt_records *s, uint32_t rank, const uint8_t *d
 
 /* ---- requests ---- */
 
-/* Returns that of `links` that leads nearest to `rank`, and nearer than this rank is; or
- * UNSENT. */
+/* Returns the one of `links` whose peer is nearest to `rank`; UNSENT if none is nearer than this
+ * rank. */
 static uint32_t best_link(const struct tt_records *s, uint32_t rank, uint64_t links)
 {
     uint32_t best = UNSENT, least = ring_distance(s, s->rank, rank);
@@ -185,7 +186,7 @@ static uint32_t best_link(const struct tt_records *s, uint32_t rank, uint64_t li
     return best;
 }
 
-/* Ends a request: responds to all that made it. data NULL: not reachable. */
+/* Completes a request: responds to all ranks that made it. data NULL: not reachable. */
 static void request_end(struct tt_records *s, struct request *q, const uint8_t *data, size_t bytes)
 {
     const struct request ended = *q;
@@ -199,7 +200,7 @@ static void request_end(struct tt_records *s, struct request *q, const uint8_t *
         records_report(s, ended.rank, data, bytes);
 }
 
-/* Sends a request, or lets it wait for a link. Returns false if it has ended instead. */
+/* Sends a request, or keeps it until a link is up. Returns false if it has failed instead. */
 static bool request_send(struct tt_records *s, struct request *q)
 {
     uint8_t body[4];
@@ -220,7 +221,7 @@ static bool request_send(struct tt_records *s, struct request *q)
     return true;
 }
 
-/* Returns the open request for this rank's record; *is_new: it must be sent. NULL: no memory. */
+/* Returns the open request for a rank's record; *is_new: it must be sent. NULL: out of memory. */
 static struct request *request_for(struct tt_records *s, uint32_t rank, bool *is_new)
 {
     struct request *q = tt_sparse_get(&s->wanted, rank);
@@ -252,7 +253,7 @@ static const uint8_t *find_record(const struct tt_records *s, uint32_t rank, siz
     return r ? r->data : NULL;
 }
 
-/* `link` UINT32_MAX: this rank needs it. */
+/* Requests the record of `rank` for the peer of `link`; UINT32_MAX: for this rank. */
 static void records_want(struct tt_records *s, uint32_t rank, uint32_t link)
 {
     const bool here = link == UINT32_MAX;
@@ -320,7 +321,7 @@ static bool records_handle_response(struct tt_records *s, uint32_t link, const s
     return true;
 }
 
-/* Sends the requests that wait for a link, and those over `link`. */
+/* Sends the requests that wait for a link, and again those sent over `link`. */
 static void send_again(struct tt_records *s, uint32_t link)
 {
     struct request *q;
@@ -328,7 +329,7 @@ static void send_again(struct tt_records *s, uint32_t link)
 
     while ((q = tt_sparse_next(&s->wanted, &at)))
         if ((q->via == UNSENT || q->via == link) && !request_send(s, q))
-            at = 0;         /* it has ended, which changes the table */
+            at = 0;         /* the request has ended, which changes the table */
 }
 
 static void link_is_up(struct tt_records *s, uint32_t link)

@@ -1,17 +1,17 @@
 /* Address records on demand, over the links of the control overlay: a pure state machine, without
  * sockets, clock or locks.
  *
- * A rank needs the records of few others. It requests one at its first use. A request goes from
- * neighbour to neighbour, each nearer to the rank whose record it is: at most log2(nranks) hops,
+ * A rank needs the records of few others. It requests one at its first use. A request is forwarded
+ * from neighbour to neighbour, each nearer to the owner of the record: at most log2(nranks) hops,
  * since the links of a rank have distances of powers of two. The response takes the same path back,
  * and each rank on the path keeps a copy. Equal requests share one path: if all ranks request the
  * same record, its owner sends it once to each of its neighbours.
  *
- * The distance decreases with each hop, so a request cannot run in a circle. If a link ends, its
- * requests take the next best link. If no link is nearer, a request of another rank waits for a
- * nearer one that is still connecting: at start-up, a neighbour's link may be up earlier than one's
- * own. A link connects with a record of its own neighbour; therefore a request of this rank does
- * not wait. Otherwise the request fails, and the rank that made it tries up to two more links. */
+ * The distance decreases with each hop, so a request cannot loop. If a link ends, its requests take
+ * the next best link. If no link leads nearer, a request of another rank waits for a nearer link
+ * that is still connecting: at start-up, a neighbour's links may be up before this rank's. A
+ * request of this rank does not wait, since a link may need its record to connect. Otherwise the
+ * request fails, and the rank that made it tries up to two more links. */
 #ifndef TT_BOOT_RECORDS_H
 #define TT_BOOT_RECORDS_H
 
@@ -31,7 +31,7 @@ enum { TT_RECORDS_REQUEST = 4, TT_RECORDS_RESPONSE = 5 };
 enum tt_records_event_kind {
     TT_RECORDS_EV_WANTED,       /* this rank needs the record of `rank` */
     TT_RECORDS_EV_UP,           /* `link` is connected */
-    TT_RECORDS_EV_ENDED,        /* `link` has ended, and stays so */
+    TT_RECORDS_EV_ENDED,        /* `link` has ended permanently */
     TT_RECORDS_EV_FRAME         /* from `link` */
 };
 
@@ -78,10 +78,11 @@ void tt_records_fini(struct tt_records *s);
 /* If out of memory, a request fails, and a copy is not kept. Returns false if the frame is invalid;
  * then the caller ends the link. */
 bool tt_records_step(struct tt_records *s, const struct tt_records_event *ev);
-/* Doubling: returns the links whose neighbours' records can be requested when the links `decided`
- * are up or have ended: for each at distance 2^k, that at distance 2^(k+1) in its direction. */
+/* For doubling: returns the links whose neighbours' records can be requested, if the links
+ * `decided` are up or have ended. For a decided link at distance 2^k, this is the one at
+ * 2^(k+1). */
 uint64_t tt_records_due(const struct tt_records *s, uint64_t decided);
-/* Returns the memory of the records that it keeps, in bytes. */
+/* Returns the memory of the kept records, in bytes. */
 size_t tt_records_bytes(const struct tt_records *s);
 /* Returns the link to `peer`, or UINT32_MAX. */
 uint32_t tt_records_link(const struct tt_records *s, uint32_t peer);

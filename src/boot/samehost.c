@@ -1,11 +1,10 @@
 /* Determines which ranks share a host, by names of Unix sockets. An abstract name exists in one
  * network namespace of one kernel only, and can be bound once. Of the ranks on a host, exactly one
- * binds the job's name "first". That rank represents the host. It then binds a listener, to which
- * the others connect, one name for each bit of its rank that is set, and last a name with its rank.
- * Every other rank finds "first" taken. It tries to connect to the name of each bit, and so reads
- * the rank of the representative. It has read all of them if the name with that rank exists.
- * Connecting a datagram socket sends nothing and needs no response, so a stopped or busy process is
- * found, too.
+ * binds the job's name "first". That rank represents the host. It then binds a listener for the
+ * other ranks, a name for each set bit of its rank, and last a name with its rank. Every other rank
+ * finds "first" taken. It tries to connect to the name of each bit, and so reads the rank of the
+ * representative. The rank is complete if the name with that rank exists. Connecting a datagram
+ * socket sends nothing and needs no response, so a stopped or busy process is found, too.
  *
  * Cost: log2(nranks) system calls for each rank, and as many descriptors for the representative,
  * until the end of the start-up.
@@ -117,13 +116,14 @@ static bool is_bound(const struct search *s, int fd, enum name_kind kind, uint32
     return connect(fd, (const struct sockaddr *)&name, bytes) == 0;
 }
 
-/* Returns whether rank numbers of this job have this bit. */
+/* Returns whether this bit can be set in a rank of this job. */
 static bool rank_has_bit(const struct search *s, unsigned bit)
 {
     return bit < TT_SAMEHOST_BITS && (s->conf->nranks - 1) >> bit != 0;
 }
 
-/* Returns the rank that represents this host, or our own if it has not yet bound all names. */
+/* Returns the rank that represents this host, or this rank if that one has not yet bound all
+ * names. */
 static uint32_t find_representative(const struct search *s)
 {
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -161,8 +161,8 @@ static bool count_as_alone(enum tt_log_level level)
     return true;
 }
 
-/* Binds all names, or finds the rank that has. Returns true once decided. A rank that cannot bind
- * the others releases the first, since other ranks could not find its holder. */
+/* Binds all names, or finds the rank that has bound them. Returns false if the caller must retry. A
+ * rank that cannot bind all names releases "first", since other ranks could not find it. */
 static bool samehost_step(const struct search *s, struct tt_samehost *out)
 {
     out->first = bind_name(s, NAME_FIRST, 0);

@@ -26,14 +26,14 @@ struct tt_samehost_conf {
     const char *token;
     const uint8_t *gathering;           /* [TT_NONCE_BYTES]; equal on all ranks, and unique to
                                            this start-up */
-    const char *host;                   /* divides this host into several, for tests; or NULL */
+    const char *host;                   /* for tests, emulates several hosts on one; or NULL */
     uint32_t rank, nranks;
     uint64_t deadline_ns;
 };
 
 /* Sets an empty state, which tt_samehost_fini accepts. */
 void tt_samehost_init(struct tt_samehost *out);
-/* Finds the representative of this host. *out has no sockets before. The caller releases it with
+/* Finds the representative of this host. *out must have no sockets. The caller releases it with
  * tt_samehost_fini. Never fails: a rank without a proof represents itself, as if it were alone on
  * its host. */
 void tt_samehost_find(struct tt_samehost *out, const struct tt_samehost_conf *conf);

@@ -21,7 +21,7 @@ struct tt_serve {
     struct tt_tree_node *node;          /* the root of the tree */
     struct tt_serve_conf conf;
     char token[128];
-    uint64_t waits_ns, say_ns;      /* waits_ns: since when a member waits (0: none); say_ns:
+    uint64_t waits_ns, say_ns;      /* waits_ns: begin of a member's wait (0: none waits); say_ns:
                                        time of the next log line */
 };
 
@@ -52,7 +52,7 @@ static void log_missing_ranks(struct tt_serve *s, uint64_t now_ns)
            tt_tree_njoined(t), t->conf.nranks, (double)(now_ns - s->waits_ns) / 1e9, missing);
 }
 
-/* The root of another start-up, with a new secret. */
+/* Returns the configuration of another start-up, with a new secret. */
 static struct tt_tree_conf serve_round(const struct tt_serve *s)
 {
     struct tt_tree_conf tree = { .token = s->token,

@@ -24,7 +24,7 @@ tutti_status tt_serve_open(struct tt_serve **out, const struct tt_serve_conf *co
 void tt_serve_close(struct tt_serve *s);
 /* Returns an epoll descriptor that is readable when tt_serve_step has work. */
 int tt_serve_fd(const struct tt_serve *s);
-/* Returns when tt_serve_step must be called even without events. */
+/* Returns the time at which tt_serve_step must be called even without events. */
 uint64_t tt_serve_wake_ns(const struct tt_serve *s);
 void tt_serve_step(struct tt_serve *s, uint64_t now_ns);
 /* Returns a connection of this process to the server, which needs no network; or -1 and errno. The
@@ -34,7 +34,7 @@ int tt_serve_connect(struct tt_serve *s);
 uint32_t tt_serve_ncame(const struct tt_serve *s);
 /* Returns whether ranks are waiting for others, including `rank`, in a gathering of nranks. */
 bool tt_serve_waits_for(const struct tt_serve *s, uint32_t nranks, uint32_t rank);
-/* Notifies the waiting ranks that their wait is useless, as PEER_LOST. */
+/* Fails the start-up: all waiting ranks get PEER_LOST with `sentence`. */
 void tt_serve_give_up(struct tt_serve *s, const char *sentence, uint64_t now_ns);
 /* Returns whether every rank that joined has its result (never, with `again`). */
 bool tt_serve_is_done(const struct tt_serve *s);

@@ -11,9 +11,9 @@
 #define ATTEMPT_NS (5 * TT_SECOND)      /* from the connection attempt to WELCOME */
 #define RETRY_FIRST_NS (5 * TT_MS)
 #define RETRY_LAST_NS (500 * TT_MS)
-#define LEADER_NS (3 * TT_SECOND)       /* then a rank without its leader reports itself */
-#define FLUSH_MIN_NS (2 * TT_MS)        /* between two frames of reports; part of the time since */
-#define FLUSH_MAX_NS (100 * TT_MS)      /* the first, so that their number is logarithmic */
+#define LEADER_NS (3 * TT_SECOND)       /* then a rank without a leader reports itself */
+#define FLUSH_MIN_NS (2 * TT_MS)        /* between two frames of reports: 1 / FLUSH_PART of the */
+#define FLUSH_MAX_NS (100 * TT_MS)      /* time since joining, so their number is logarithmic */
 #define FLUSH_PART 4
 #define HOST_NS (500 * TT_MS)           /* time for the other ranks of a host to join */
 #define OUTCOME_NS TT_SECOND            /* time for the root's error after the deadline */
@@ -41,7 +41,7 @@ static void up_connect(struct tt_tree *t, uint64_t now_ns)
     t->emit(t->context, &act);
 }
 
-/* Plans the next attempt: after a growing pause, between half of it and one and a half. */
+/* Schedules the next attempt after a random pause: 0.5 to 1.5 times the growing backoff. */
 static void up_retry(struct tt_tree *t, uint64_t now_ns)
 {
     const uint64_t pause_ns = t->backoff_ns / 2 + tt_prng_below(&t->prng, t->backoff_ns);
@@ -62,7 +62,7 @@ static void up_retry(struct tt_tree *t, uint64_t now_ns)
 
 static void up_lost(struct tt_tree *t, const char *why, uint64_t now_ns)
 {
-    if (t->up_stage > TT_TREE_UP_OPEN && t->where == TT_TREE_TO_LEADER)     /* it responded */
+    if (t->up_stage > TT_TREE_UP_OPEN && t->where == TT_TREE_TO_LEADER)     /* it had responded */
         t->leader_ns = now_ns + LEADER_NS;
     if (!t->why || why != ended)
         t->why = why;
@@ -95,7 +95,7 @@ static uint8_t settings_bytes(const struct tt_tree *t)
     return t->conf.settings ? (uint8_t)strnlen(t->conf.settings, TT_TREE_SETTINGS_MAX) : 0;
 }
 
-/* A leader reports its constants instead. */
+/* Returns whether JOIN contains the constants. A leader's report contains them instead. */
 static bool sends_constants(const struct tt_tree *t)
 {
     return t->where == TT_TREE_TO_LEADER && t->conf.constants_bytes > 0;
@@ -198,7 +198,7 @@ static void fail_job(struct tt_tree *t, tutti_status status, const char *sentenc
     end_up(t);
 }
 
-/* Only this rank fails. Its children are disconnected and join elsewhere. */
+/* Fails only this rank. Its children are disconnected and join elsewhere. */
 static void fail_rank(struct tt_tree *t, tutti_status status, const char *sentence)
 {
     if (t->state != TT_TREE_GATHERING)
@@ -228,7 +228,7 @@ static void node_fail_unreached(struct tt_tree *t, uint64_t now_ns)
     fail_job(t, TUTTI_ERR_TIMEOUT, sentence);
 }
 
-/* Ranks that have a place, but are disconnected: this was not yet reported. */
+/* Waits for ranks that have a place, but whose disconnection was not yet reported. */
 static void wait_for_missing(struct tt_tree *t)
 {
     struct tt_tree_report *report;
@@ -267,7 +267,7 @@ static void handle_down(struct tt_tree *t, const struct tt_reader *said)
 
 /* ---- frames of the parent ---- */
 
-/* A proof is wrong: the ends have different tokens. */
+/* Handles a wrong proof: the ends have different tokens. */
 static void reject_token(struct tt_tree *t, const struct tt_frame *f, uint64_t now_ns)
 {
     const char *why = f->type == TT_TREE_REFUSED ? "the server rejected this rank's token"
@@ -353,7 +353,7 @@ static void handle_refused(struct tt_tree *t, struct tt_reader *r, uint64_t now_
         fail_rank(t, (tutti_status)status, sentence);
 }
 
-/* A rejected rank of this node, or of one below. */
+/* Handles the rejection of a rank of this node, or of a node below it. */
 static void handle_reject(struct tt_tree *t, struct tt_reader *r, uint64_t now_ns)
 {
     const uint32_t reporter = tt_read_u32(r), rank = tt_read_u32(r);
@@ -489,7 +489,7 @@ static bool send_reports(struct tt_tree *t, uint64_t now_ns)
     return true;
 }
 
-/* Returns whether the host is not complete, and may soon be: then its report waits. */
+/* Returns whether more ranks of this host may join soon: then its report is delayed. */
 static bool host_is_filling(const struct tt_tree *t, uint64_t now_ns)
 {
     uint32_t nlive = 1;         /* this rank, whose seat may not exist yet */
@@ -513,7 +513,7 @@ static void reports_flush(struct tt_tree *t, uint64_t now_ns)
         return;
     t->flush_ns = now_ns + flush_pause_ns(t, now_ns);
     if (t->host_changed && !host_is_filling(t, now_ns) && !report_own_host(t))
-        return;     /* out of memory: again after the pause */
+        return;     /* out of memory: retry after the pause */
     while (t->up_stage == TT_TREE_UP_JOINED && send_reports(t, now_ns))
         ;
     t->pending = false;
@@ -521,7 +521,7 @@ static void reports_flush(struct tt_tree *t, uint64_t now_ns)
 
 /* ---- steps ---- */
 
-/* A node with its result ends when all below have theirs. */
+/* Completes a node with a result once all nodes below it have theirs. */
 static void node_finish(struct tt_tree *t, uint64_t now_ns)
 {
     if (t->state != TT_TREE_PLACED || t->conf.root || t->up_stage != TT_TREE_UP_JOINED)
@@ -535,7 +535,8 @@ static void node_finish(struct tt_tree *t, uint64_t now_ns)
     end_up(t);
 }
 
-/* The root: ends the start-up once all ranks have joined, or the deadline has passed. */
+/* The root: completes or fails the start-up once all ranks have joined, or the deadline has
+ * passed. */
 static void root_finish(struct tt_tree *t, bool expired)
 {
     tutti_status st = TUTTI_ERR_TIMEOUT;
@@ -605,7 +606,7 @@ void tt_tree_step(struct tt_tree *t, const struct tt_tree_event *ev, uint64_t no
             tt_tree_child_lost(t, c);
         else if (t->up_stage != TT_TREE_UP_NONE && t->state == TT_TREE_GATHERING) {
             if (ev->absent)
-                t->leader_ns = now_ns;      /* it has ended */
+                t->leader_ns = now_ns;      /* the leader has ended */
             up_lost(t, ended, now_ns);
         } else
             t->up_stage = TT_TREE_UP_NONE;

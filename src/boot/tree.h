@@ -1,12 +1,12 @@
 /* Start-up as a tree: a pure state machine. No socket and no clock: events and time are inputs,
- * actions go out through `emit`, and random numbers are arguments. A simulation with a seed
+ * actions are passed to `emit`, and random numbers are arguments. A simulation with a seed
  * therefore replays any start-up. docs/start-up.md has the design and its costs.
  *
  * Every rank runs one node. The nodes of a host connect to its first rank (the leader), over a
  * local socket. A leader connects to the root, the node of the rendezvous address, which has no
- * rank. The root keeps children_max leaders; it redirects each further one to one of these, which
- * becomes a server, and does the same. The flat form is a tree of one level: each rank is the
- * leader of a host of its own, and children_max is at least the number of ranks.
+ * rank. The root keeps children_max leaders. It redirects each further leader to one of them, which
+ * becomes a server and redirects in the same way. The flat form is a tree of one level: each rank
+ * is the leader of a host of its own, and children_max is at least the number of ranks.
  *
  *   child                                       parent
  *     |  <---------------------------- CHALLENGE  |   version, nonce, id of the start-up
@@ -22,11 +22,11 @@
  * A report lists the ranks of one host as runs of consecutive ranks with equal settings. It has the
  * addresses of the first and the last rank of each run, and the places (tree_layout.h) and address
  * records (cards) of all its ranks, if they have any. A leader can share the table with the ranks
- * of its host by other means (shares_table): then these get its digest.
+ * of its host by other means (shares_table): then these ranks receive only its digest.
  *
  * A rank that cannot start joins as well, with the cause. When all have joined, the root fails the
- * start-up with it. Each frame has a proof (HMAC-SHA256 with the token) over both nonces, its
- * direction, number, type and contents. */
+ * start-up with this cause. Each frame has a proof (HMAC-SHA256 with the token) over both nonces,
+ * its direction, number, type and contents. */
 #ifndef TT_BOOT_TREE_H
 #define TT_BOOT_TREE_H
 
@@ -67,7 +67,7 @@ enum tt_tree_state {
 struct tt_tree_conn {
     uint8_t stage, kind;
     bool done;
-    uint16_t serve_port;            /* other leaders can connect to `address` at it; 0: no */
+    uint16_t serve_port;            /* port of `address` for other leaders; 0: none */
     uint32_t rank;
     uint32_t nredirected;
     uint8_t server_nonce[TT_NONCE_BYTES], client_nonce[TT_NONCE_BYTES];
@@ -98,8 +98,8 @@ struct tt_tree_event {
 enum tt_tree_act_kind {
     TT_TREE_ACT_CONNECT,        /* to `where`; `address` and `port` if that is a server */
     TT_TREE_ACT_SEND,           /* the caller copies data[bytes]; conn NULL: to the parent */
-    TT_TREE_ACT_CLOSE           /* after everything before it is sent; no further event follows.
-                                   conn is used until the step returns */
+    TT_TREE_ACT_CLOSE           /* after all earlier data is sent; no further event follows. conn
+                                   must be valid until the step returns */
 };
 
 struct tt_tree_act {
@@ -144,7 +144,7 @@ struct tt_tree_conf {
     uint64_t began_ns, deadline_ns;     /* deadline_ns may be TT_NEVER */
 };
 
-/* What a rank knows after start-up. The pointers refer to memory of the node. */
+/* The result of start-up on a rank. The pointers refer to memory of the node. */
 struct tt_tree_place {
     uint8_t secret[TT_TREE_SECRET_BYTES];
     const uint8_t *constants;
@@ -168,18 +168,18 @@ struct tt_tree {
     tutti_status status;            /* FAILED */
     char *sentence;                 /* FAILED; owned */
     struct tt_tree_place place;     /* PLACED; not on the root */
-    uint64_t began_ns, deadline_ns;     /* of the earliest deadline below */
+    uint64_t began_ns, deadline_ns;     /* of the earliest deadline, here or below */
 
     struct tt_tree_conn up;
     uint8_t up_stage, where;
-    bool alone;                     /* its leader is unreachable: it reports itself */
+    bool alone;                     /* its leader is unreachable: this rank reports itself */
     uint32_t avoid;                 /* a server that did not respond, or TT_TREE_NONE. The root
                                        keeps such a leader as its child */
     uint64_t now_ns;                /* of the current step */
     uint64_t attempt_ns, retry_ns, backoff_ns, joined_ns, flush_ns, leader_ns;
 
     struct tt_tree_conn *children;
-    bool children_ended;            /* some of the list are to be removed */
+    bool children_ended;            /* some entries of the list must be removed */
     uint32_t nleaders;              /* of the children */
     struct tt_tree_seat *seats;     /* ranks of this host; the first is this rank */
     uint32_t nseats, seats_cap, generation;
@@ -192,7 +192,7 @@ struct tt_tree {
 
     struct tt_tree_ranks *ranks;    /* root */
     uint32_t nundone;               /* PLACED: ranks and reporters that were lost without DONE */
-    uint64_t undone_ns;             /* until when the node waits for these */
+    uint64_t undone_ns;             /* time until which the node waits for these */
     uint32_t nrefused;
     char *refusal;                  /* cause of the last refusal; owned, may be NULL */
 
@@ -204,21 +204,21 @@ struct tt_tree {
  * first step. `seed` is for the jitter of retries. */
 void tt_tree_init(struct tt_tree *t, const struct tt_tree_conf *conf, uint64_t seed);
 void tt_tree_fini(struct tt_tree *t);
-/* `now_ns` never decreases. Allocates as frames with a proof arrive; a node without memory closes
- * the connection, whose peer retries. */
+/* `now_ns` never decreases. Allocates only for frames with a proof. If out of memory, the node
+ * closes the connection, and the peer retries. */
 void tt_tree_step(struct tt_tree *t, const struct tt_tree_event *ev, uint64_t now_ns);
 /* Returns the time of the next TICK that this node needs, or TT_NEVER. */
 uint64_t tt_tree_wake_ns(const struct tt_tree *t);
-/* Returns the maximum body of a frame of the parent, the framer's limit; and of a child. */
+/* Return the framer's limits: the maximum body of a frame of the parent, and of a child. */
 size_t tt_tree_body_max(uint32_t nranks);
 size_t tt_tree_up_bytes_max(uint32_t nranks);
-/* PLACED without the shared table: checks table[bytes], and uses it from now on; the caller keeps
- * it until tt_tree_fini. Returns false if it is not the table of this start-up. */
+/* PLACED without the shared table: checks table[bytes], and uses it from now on; it must be valid
+ * until tt_tree_fini. Returns false if it is not the table of this start-up. */
 bool tt_tree_use_table(struct tt_tree *t, const uint8_t *table, size_t bytes);
 /* Returns whether the parent has accepted this node, and is connected. */
 bool tt_tree_is_joined(const struct tt_tree *t);
 /* Returns whether this node has its result, and no other node needs it any more. A child that was
- * lost before it had its place may come back for a few seconds. */
+ * lost before it had its place may reconnect within a few seconds. */
 bool tt_tree_is_over(const struct tt_tree *t);
 /* Returns whether the child has sent no proof for `age_ns`: the caller may drop it, and then passes
  * CLOSED. */
@@ -230,8 +230,8 @@ uint32_t tt_tree_njoined(const struct tt_tree *t);
 bool tt_tree_waits_for(const struct tt_tree *t, uint32_t nranks, uint32_t rank);
 /* Root: writes the missing ranks in the format of tt_ranks_name. */
 void tt_tree_name_missing(const struct tt_tree *t, char *out, size_t cap);
-/* Root: ends a start-up that cannot succeed: all ranks that have joined get the message, as
- * PEER_LOST. */
+/* Root: fails a start-up that cannot succeed: all ranks that have joined get PEER_LOST with the
+ * message. */
 void tt_tree_give_up(struct tt_tree *t, const char *sentence);
 
 #endif

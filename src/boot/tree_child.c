@@ -144,14 +144,14 @@ bool tt_tree_reports(const struct tt_tree *t)
 
 void tt_tree_wait_for(struct tt_tree *t, bool *undone)
 {
-    if (t->conf.refuses_late)       /* it cannot come back */
+    if (t->conf.refuses_late)       /* it cannot reconnect */
         return;
     t->nundone += !*undone;
     *undone = true;
     t->undone_ns = t->now_ns + UNDONE_NS;
 }
 
-/* It has come back. */
+/* The lost part has reconnected. */
 static void came_back(struct tt_tree *t, bool *undone)
 {
     t->nundone -= *undone && t->nundone > 0;
@@ -242,7 +242,7 @@ static void drop_claim(struct tt_tree_report *report, const struct tt_tree_conn 
     report->nclaims = n;
 }
 
-/* The newest claim is the last; above the maximum the oldest is dropped. */
+/* Appends a claim. Above the maximum, the oldest one is dropped. */
 static void add_claim(struct tt_tree_report *report, struct tt_tree_conn *c)
 {
     drop_claim(report, c);
@@ -251,7 +251,7 @@ static void add_claim(struct tt_tree_report *report, struct tt_tree_conn *c)
     report->claims[report->nclaims++] = c;
 }
 
-/* No child has this report any more; `done`: its ranks have their places. */
+/* No child claims this report any more; `done`: its ranks have their places. */
 static void report_gone(struct tt_tree *t, struct tt_tree_report *report, bool done)
 {
     if (report->gone)
@@ -314,7 +314,7 @@ static void send_down(struct tt_tree *t, struct tt_tree_conn *c)
     free(said);
 }
 
-/* Returns whether the place of this leader went to its previous server: the report over the new
+/* Returns whether the place of this leader was sent to its previous server: the report over the new
  * path did not reach the root in time. */
 static bool is_misplaced(const struct tt_tree *t, const struct tt_tree_conn *c)
 {
@@ -477,7 +477,7 @@ static bool copy_bytes(const uint8_t **out, const void *data, size_t bytes)
     return copy || !data;
 }
 
-/* As tt_tree_take_seat, into storage without content. */
+/* Copies *seat and all that it refers to. *out need not be initialized. */
 static bool seat_copy(struct tt_tree_seat *out, const struct tt_tree_seat *seat)
 {
     *out = *seat;
@@ -595,7 +595,7 @@ static void join_leader(struct tt_tree *t, struct tt_tree_conn *c, const struct 
         refuse_rank(t, c, TUTTI_ERR_PROTOCOL, "protocol error: this rank serves no other hosts");
         return;
     }
-    /* a leader that could not reach a server stays here: it may be able to reach none of them */
+    /* a leader that could not reach a server stays here: it may not reach any other, either */
     if (t->nleaders >= t->conf.children_max && t->state == TT_TREE_GATHERING &&
         j->avoid == TT_TREE_NONE)
         server = choose_server(t, j);
@@ -630,7 +630,7 @@ static void child_join(struct tt_tree *t, struct tt_tree_conn *c, const struct t
 
 /* ---- UP ---- */
 
-/* Reads all runs. */
+/* Returns whether all runs are valid and in order. */
 static bool check_report(struct tt_reader r, uint32_t nranks,
                          const struct tt_tree_report_head *head)
 {
@@ -685,7 +685,7 @@ static bool store_report(struct tt_tree *t, struct tt_tree_conn *c,
     return true;
 }
 
-/* Takes one report of a child. Returns false if the child must be disconnected. */
+/* Handles one report of a child. Returns false if the child must be disconnected. */
 static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t *encoded,
                         size_t bytes)
 {
@@ -708,7 +708,7 @@ static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t
         }
         return true;
     }
-    if (t->state != TT_TREE_GATHERING) {        /* it lost its connection before its place */
+    if (t->state != TT_TREE_GATHERING) {        /* it lost its connection before it had its place */
         const bool known = old && !old->gone && old->process == head.process &&
                            (t->conf.root || tt_sparse_get(&t->entries, head.reporter));
 
@@ -730,7 +730,7 @@ static bool take_report(struct tt_tree *t, struct tt_tree_conn *c, const uint8_t
         return true;
     }
     if (old && !old->gone && head.generation <= old->generation) {
-        add_claim(old, c);      /* the same, or an older one, over another path */
+        add_claim(old, c);      /* the same report, or an older one, over another path */
         return true;
     }
     return store_report(t, c, &head, encoded, bytes);

@@ -82,7 +82,7 @@ static ssize_t send_with_descriptor(const struct tt_tree_stream *c, const void *
     return sendmsg(c->fd, &m, MSG_NOSIGNAL);
 }
 
-/* Returns the number of bytes sent; 0: not now. Sets dead. */
+/* Returns the number of bytes sent; 0: the socket is full, or broken (sets dead). */
 static size_t stream_send_some(struct tt_tree_stream *c, const uint8_t *data, size_t bytes)
 {
     const ssize_t n = c->passed_fd >= 0 ? send_with_descriptor(c, data, bytes)
@@ -97,7 +97,7 @@ static size_t stream_send_some(struct tt_tree_stream *c, const uint8_t *data, si
     return 0;
 }
 
-/* Appends to the queue. An exhausted memory breaks the connection. */
+/* Appends to the queue. Breaks the connection if out of memory. */
 static void stream_queue(struct tt_tree_stream *c, const uint8_t *data, size_t bytes)
 {
     if (c->sent == c->out_bytes)
@@ -201,7 +201,7 @@ int tt_tree_file_create(size_t bytes)
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
-        errno = EFBIG;      /* a write beyond it ends the process with SIGXFSZ */
+        errno = EFBIG;      /* a write beyond the limit ends the process with SIGXFSZ */
         return -1;
     }
     return memfd_create("tutti-start-up", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -10,13 +10,13 @@
 #include "boot/tree.h"
 
 struct tt_tree_stream {
-    struct tt_tree_conn machine;    /* first: the pointer of the state machine is also ours */
+    struct tt_tree_conn machine;    /* must be first: both have the same address */
     struct tt_tree_stream *newer, *older;   /* list of a node's children, newest first */
     struct tt_framer in;
     int fd, epoll;
     bool stranger;                  /* a child without a proof */
     bool closing;                   /* to be closed when everything is sent */
-    bool dead;                      /* broken, or closing with everything sent */
+    bool dead;                      /* broken, or closing and everything is sent */
     bool writing;                   /* watched for writing */
     uint8_t *out;                   /* [out_bytes]; the first `sent` are sent */
     size_t out_cap, out_bytes, sent;
@@ -39,7 +39,7 @@ bool tt_tree_stream_receive(struct tt_tree_stream *c);
 
 /* Returns an empty memory file that can grow to `bytes`, or -1 and errno. */
 int tt_tree_file_create(size_t bytes);
-/* Writes data[bytes] to it, and seals it. Returns false and errno on failure. */
+/* Writes data[bytes] to a memory file, and seals it. Returns false and errno on failure. */
 bool tt_tree_file_fill(int fd, const void *data, size_t bytes);
 /* Maps a sealed memory file of exactly `bytes` bytes for reading; NULL if it is another file. The
  * caller unmaps it. */

@@ -40,7 +40,7 @@ static uint32_t read_varint(struct tt_reader *r)
 struct sequence {
     size_t at, bytes;               /* in `places` */
     uint32_t count;
-    uint32_t next;                  /* another sequence with an equal hash, plus 1; 0: none */
+    uint32_t next;                  /* another sequence with an equal hash: index + 1; 0: none */
 };
 
 struct sequences {

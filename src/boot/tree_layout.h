@@ -1,16 +1,16 @@
 /* The layout of a job: which ranks share a host, and the place of each rank in its host. It is the
  * part of DOWN that is equal for all ranks.
  *
- * A place is a string of bytes of the rank, opaque here: its processors, socket, NICs and labels.
- * It does not contain the host, so that it is equal for ranks in the same place of equal hosts. The
- * layout has each different sequence of the places of consecutive ranks of a host once:
+ * A place is a byte string of a rank, opaque here: its processors, socket, NICs and labels. It does
+ * not contain the host, so that ranks in the same position of equal hosts have equal places. The
+ * layout contains each distinct sequence of the places of consecutive ranks of a host once:
  *   nsequences        32 bits
  *   places_bytes      32 bits: size of `places`
  *   length            32 bits for each sequence: the number of its places
  *   places            those of all sequences, packed as in record_table.h
- *   groups            of hosts, to the end: host, nhosts, and the index of a sequence; without
- *                     sequences, instead of this the number of ranks of each host; each of up to
- *                     five bytes of 7 bits
+ *   groups            of hosts, to the end: host, nhosts, and the index of a sequence (without
+ *                     sequences: the number of ranks of each host), each encoded in up to five
+ *                     bytes of 7 bits
  * All parsers accept any bytes. */
 #ifndef TT_BOOT_TREE_LAYOUT_H
 #define TT_BOOT_TREE_LAYOUT_H
@@ -40,8 +40,8 @@ struct tt_tree_layout {
 };
 
 /* Encodes the layout of runs[n], sorted by rank, which cover all ranks; `host` of a run is any
- * number below nranks that is equal for runs of one host. Returns malloc'd memory, or NULL if
- * there is none. */
+ * number below nranks that is equal for runs of one host. Returns malloc'd memory; NULL if out of
+ * memory. */
 uint8_t *tt_tree_encode_layout(const struct tt_tree_run *runs, uint32_t n, uint32_t nranks,
                                size_t *bytes);
 /* Starts reading; groups.bad is set if the layout is too short for its sequences. */

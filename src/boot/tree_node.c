@@ -82,7 +82,7 @@ static void stream_drop(struct tt_tree_node *n, struct tt_tree_stream *c)
     tt_tree_stream_destroy(c);
 }
 
-/* A child ended the connection, or is dropped. */
+/* Ends the connection of a child, which has closed it or is dropped. */
 static void child_end(struct tt_tree_node *n, struct tt_tree_stream *c)
 {
     if (!c->closing)
@@ -90,8 +90,8 @@ static void child_end(struct tt_tree_node *n, struct tt_tree_stream *c)
     c->closing = c->dead = true;
 }
 
-/* Ends broken streams, which can break others; then drops those that are closing with everything
- * sent. */
+/* Ends broken streams, which can break others; then frees closing streams that have sent
+ * everything. */
 static void node_sweep(struct tt_tree_node *n)
 {
     struct tt_tree_stream *older;
@@ -114,7 +114,8 @@ static void node_sweep(struct tt_tree_node *n)
     }
 }
 
-/* The table for the ranks of this host, written at its first use. A stream without it is broken. */
+/* Passes the table to a rank of this host; the file is written at its first use. If this fails, the
+ * stream is broken. */
 static void pass_table(struct tt_tree_node *n, struct tt_tree_stream *c)
 {
     const struct tt_tree_place *p = &n->tree.place;
@@ -130,7 +131,7 @@ static void pass_table(struct tt_tree_node *n, struct tt_tree_stream *c)
     c->passed_fd = n->table_file;
 }
 
-/* Handles an action of the state machine, which is within a step. */
+/* Handles an action of the state machine, during a step. */
 static void node_on_act(void *context, const struct tt_tree_act *act)
 {
     struct tt_tree_node *n = context;
@@ -179,7 +180,7 @@ static struct tt_tree_stream *oldest_stranger(struct tt_tree_node *n)
     return c;
 }
 
-/* Owns fd. Returns false if out of memory. */
+/* Takes ownership of fd. Returns false if out of memory. */
 static bool child_open(struct tt_tree_node *n, int fd)
 {
     struct tt_tree_stream *c = tt_tree_stream_create(fd, n->epoll, TT_TREE_JOIN_BYTES, false);
@@ -213,8 +214,8 @@ static void node_accept(struct tt_tree_node *n, struct tt_acceptor *a)
     }
 }
 
-/* The state machine refused this connection: also logs it here, for a user who only sees the
- * waiting ranks. */
+/* Logs that the state machine refused this connection, also on this host, for a user who only sees
+ * the waiting ranks. */
 static void log_refusal(const struct tt_tree_node *n, const struct tt_tree_stream *c)
 {
     struct tt_address from = { .bytes = sizeof from.storage };
@@ -254,8 +255,8 @@ static void child_receive(struct tt_tree_node *n, struct tt_tree_stream *c)
         child_end(n, c);
 }
 
-/* Drops silent unauthenticated connections, all of them at the end, and children that do not read
- * their result. */
+/* Drops silent unauthenticated connections (all unauthenticated ones, after the result), and
+ * children that do not read their result. */
 static void drop_slow(struct tt_tree_node *n)
 {
     struct tt_tree_stream *newer;
@@ -297,7 +298,7 @@ static void up_opened(struct tt_tree_node *n)
     node_machine(n, ev);
 }
 
-/* Returns 0 if the connection is being made, or errno. */
+/* Returns 0 if the connection is in progress, or errno. */
 static int up_connect(struct tt_tree_node *n, int fd)
 {
     if (fd < 0)
@@ -446,7 +447,7 @@ static void up_event(struct tt_tree_node *n, uint32_t events)
         up_connect_next(n);
 }
 
-/* A slow connection is given up for the next address. A broken one has ended. */
+/* Replaces a slow connection attempt by one to the next address, and ends a broken connection. */
 static void up_check(struct tt_tree_node *n)
 {
     if (n->up && n->up->dead) {
@@ -485,7 +486,8 @@ static void node_events(struct tt_tree_node *n)
     struct epoll_event evs[EVENTS_PER_STEP];
     const int count = epoll_wait(n->epoll, evs, EVENTS_PER_STEP, 0);
 
-    /* Streams are freed only by the sweep, except for the parent's: its event is the last. */
+    /* Only the sweep frees streams, except for the parent's, whose event is therefore handled
+     * last. */
     uint32_t up = 0;
 
     for (int i = 0; i < count; i++) {
@@ -605,7 +607,7 @@ static void node_init_tree(struct tt_tree_node *n, const struct tt_tree_conf *co
     n->tree.context = n;
 }
 
-/* The parts of the configuration that are copied. */
+/* Sets the parts of the node that come from the configuration. */
 static void node_configure(struct tt_tree_node *n, const struct tt_tree_node_conf *conf)
 {
     const size_t most = (size_t)conf->tree.nranks * (TT_TREE_CARD_MAX + TT_RECORD_OVERHEAD);

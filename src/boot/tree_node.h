@@ -6,8 +6,8 @@
  *                 TCP listener if it is a server, and is connected to the root or to a server
  *   other ranks   are connected to their leader
  *
- * Each connection without a proof is limited: 1024 at once, of which the oldest is dropped, and
- * each for 10 s. A leader passes the table to its host as a sealed memory file. */
+ * Connections without a proof are limited to 1024 (the oldest is dropped) and to 10 s each. A
+ * leader passes the table to its host as a sealed memory file. */
 #ifndef TT_BOOT_TREE_NODE_H
 #define TT_BOOT_TREE_NODE_H
 
@@ -45,7 +45,7 @@ void tt_tree_node_close(struct tt_tree_node *n);
 void tt_tree_node_restart(struct tt_tree_node *n, const struct tt_tree_conf *tree);
 /* Returns an epoll descriptor that is readable when tt_tree_node_step has work. */
 int tt_tree_node_fd(const struct tt_tree_node *n);
-/* Returns when tt_tree_node_step must be called even without events. */
+/* Returns the time at which tt_tree_node_step must be called even without events. */
 uint64_t tt_tree_node_wake_ns(const struct tt_tree_node *n);
 void tt_tree_node_step(struct tt_tree_node *n, uint64_t now_ns);
 /* Returns a connection of this process to the node, which needs no network; or -1 and errno. The
@@ -53,13 +53,14 @@ void tt_tree_node_step(struct tt_tree_node *n, uint64_t now_ns);
 int tt_tree_node_connect(struct tt_tree_node *n, uint64_t now_ns);
 /* The state machine: its state and its result. */
 struct tt_tree *tt_tree_node_tree(struct tt_tree_node *n);
-/* When the node has its table: returns it, for the caller to own: a mapping of the memory file that
- * the ranks of this host share (*shared), or a copy from malloc. NULL: out of memory. */
+/* Returns the table, which the node must have, and which the caller then owns: a mapping of the
+ * memory file that the ranks of this host share (*shared), or a copy from malloc. NULL: out of
+ * memory. */
 void *tt_tree_node_take_table(struct tt_tree_node *n, size_t *bytes, bool *shared);
 /* Returns whether the node and all nodes below it have their results, and no connection is open. */
 bool tt_tree_node_is_done(const struct tt_tree_node *n);
-/* Returns why the root is unreachable, or another start-up has begun at its address: then the
- * caller closes this node and begins again. NULL: it is not. */
+/* Returns the cause if the root is unreachable, or another start-up has begun at its address: then
+ * the caller closes this node and retries. NULL: neither. */
 const char *tt_tree_node_lost(const struct tt_tree_node *n);
 
 #endif

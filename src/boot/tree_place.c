@@ -260,7 +260,7 @@ static bool read_entries(struct tt_tree *t, struct tt_reader *r)
     return !r->bad && tt_sparse_get(&t->entries, t->conf.rank);
 }
 
-/* Checks the number of the records of a table, and their format. */
+/* Checks the number of records of a table, and their format. */
 static bool table_is_valid(const uint8_t *table, size_t bytes, uint32_t nranks)
 {
     struct tt_record_stream records = { .n = 0 };

@@ -163,8 +163,8 @@ void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_re
         out->nruns = 0;
 }
 
-/* Reads `count` entries of at most `most` bytes each; *packed: their size here, *unpacked: without
- * packing. Returns where they begin. */
+/* Reads `count` entries of at most `most` bytes each; *packed and *unpacked: their total size
+ * before and after unpacking. Returns the first entry. */
 static const uint8_t *read_entries_of_run(struct tt_reader *r, uint32_t count, uint16_t most,
                                           size_t *packed, size_t *unpacked)
 {

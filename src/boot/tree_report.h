@@ -25,7 +25,7 @@ struct tt_tree_address {
 
 /* A rank of a host at its leader. */
 struct tt_tree_seat {
-    uint32_t rank, tag;             /* tag: 32 bits of the process number */
+    uint32_t rank, tag;             /* tag: 32-bit hash of tt_tree_conf.process */
     bool live, undone;              /* undone: lost without DONE */
     uint8_t settings_bytes;
     uint8_t status;                 /* of a rank that cannot start; else TUTTI_OK */
@@ -51,13 +51,13 @@ struct tt_tree_run {
     uint32_t first, count;
     const uint8_t *settings;        /* [settings_bytes]; text that must be equal on all ranks */
     uint8_t settings_bytes;
-    struct tt_tree_address before, after;   /* a report: of the first and of the last rank */
+    struct tt_tree_address before, after;   /* in a report: of the first and of the last rank */
     const uint8_t *tags;            /* [count], little-endian 32 bits each */
     const uint8_t *places;          /* [count] entries of record_table.h; NULL: none */
     size_t places_bytes;            /* packed */
     const uint8_t *cards;           /* [count] entries of record_table.h; NULL: none */
     size_t cards_bytes;             /* packed */
-    size_t records_bytes;           /* of the records */
+    size_t records_bytes;           /* size of the unpacked cards */
     uint32_t host, reporter;        /* set by the reader of a report */
 };
 
@@ -76,18 +76,18 @@ struct tt_tree_report_head {
 void tt_tree_write_address(struct tt_writer *w, const struct tt_tree_address *a);
 void tt_tree_read_address(struct tt_reader *r, struct tt_tree_address *out);
 
-/* A refusal: its status, and its cause. Reading cuts no cause: one that is too long, or an invalid
- * status, makes the reader bad. */
+/* A refusal: its status, and its cause. A cause that is too long, or an invalid status, sets
+ * r->bad. */
 void tt_tree_write_refusal(struct tt_writer *w, uint8_t status, const char *cause);
 void tt_tree_read_refusal(struct tt_reader *r, struct tt_tree_refusal *out);
 
 /* Returns the maximum size of a report of seats[n]. */
 size_t tt_tree_report_bytes_max(const struct tt_tree_seat *seats, uint32_t n);
-/* Writes the report of the live ones of seats[n], which it sorts by rank. */
+/* Writes the report of the live seats in seats[n], which it sorts by rank. */
 void tt_tree_write_report(struct tt_writer *w, const struct tt_tree_report_head *head,
                           struct tt_tree_seat *seats, uint32_t n);
-/* Reads the head, then head.nruns runs. Any invalid value makes the reader bad: ranks outside of
- * nranks, runs out of order or empty. */
+/* Reads the head, then head.nruns runs. Any invalid value sets r->bad: ranks outside of nranks,
+ * empty runs, and runs out of order. */
 void tt_tree_read_report(struct tt_reader *r, uint32_t nranks, struct tt_tree_report_head *out);
 void tt_tree_read_run(struct tt_reader *r, uint32_t nranks, const struct tt_tree_report_head *head,
                       struct tt_tree_run *out);

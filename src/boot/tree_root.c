@@ -168,8 +168,8 @@ static bool collect_runs(struct tt_tree *t)
     return true;
 }
 
-/* Returns whether the runs cover each rank once. A rank that two reports have is about to leave one
- * of them: its process moved, or was rejected. */
+/* Returns whether the runs cover each rank once. A rank in two reports will soon be removed from
+ * one of them: its process changed its server, or was rejected. */
 static bool runs_are_exact(const struct tt_tree_ranks *k)
 {
     uint32_t next = 0;
@@ -232,7 +232,7 @@ static bool find_refusal(const struct tt_tree *t, struct tt_tree_refusal *out)
     return out->status != TUTTI_OK;
 }
 
-/* All ranks have joined, and get the cause if a rank cannot start. */
+/* If a rank cannot start, describes the cause in `sentence`, and returns its status. */
 static tutti_status check_refusals(const struct tt_tree *t, char sentence[TT_TREE_SENTENCE_BYTES])
 {
     struct tt_tree_refusal refusal;

@@ -1,4 +1,4 @@
-/* Parts of a node of the start-up tree, upper ones first: tree.c (the node and its parent),
+/* Parts of a node of the start-up tree, upper layers first: tree.c (the node and its parent),
  * tree_child.c (frames, and children), tree_place.c (places), tree_root.c (the root's table of
  * ranks). */
 #ifndef TT_BOOT_TREE_STATE_H
@@ -38,8 +38,9 @@ enum tt_tree_stage {
 #define TT_TREE_CLAIMS 4
 
 /* A report as received; encoded[bytes] is forwarded unchanged. When a server moves to another
- * parent, its old path and its new one report the same ranks for a while, in any order. Each child
- * that reports it therefore has a claim, and is released with the last claim. */
+ * parent, its old path and its new one report the same ranks for a while, in any order. Therefore
+ * each child that sends a report has a claim on it, and the report is released with its last
+ * claim. */
 struct tt_tree_report {
     uint32_t reporter, generation;
     uint64_t process;
@@ -57,7 +58,7 @@ struct tt_tree_ranks {
     uint32_t nranks, njoined;
     uint32_t *owner;            /* [nranks] reporter plus 1; 0: missing */
     uint32_t *tag;              /* [nranks] of the owner's process */
-    uint8_t *left;              /* [nranks] it had joined */
+    uint8_t *left;              /* [nranks] the rank had joined, but was lost */
     struct tt_tree_run *runs;   /* complete: [nruns], sorted */
     uint32_t nruns;
     uint8_t *layout;
@@ -68,7 +69,7 @@ struct tt_tree_ranks {
     size_t table_bytes;
 };
 
-/* Where the connection to the parent is. */
+/* State of the connection to the parent. */
 enum tt_tree_up_stage {
     TT_TREE_UP_NONE,
     TT_TREE_UP_CONNECTING,
@@ -83,20 +84,20 @@ typedef void tt_tree_reject_fn(struct tt_tree *t, uint32_t reporter, uint32_t ra
 
 /* ---- tree_child.c ---- */
 
-/* Sends a frame with its proof. conn is &t->up for the parent. Closes the connection if out of
+/* Sends a frame with its proof. c is &t->up for the parent. Closes the connection if out of
  * memory. */
 void tt_tree_send(struct tt_tree *t, struct tt_tree_conn *c, uint8_t type, const void *said,
                   size_t bytes);
 /* Checks the proof of a frame, and sets *said to its contents. */
 bool tt_tree_check(const struct tt_tree *t, struct tt_tree_conn *c, const struct tt_frame *f,
                    struct tt_reader *said);
-/* Returns what proves the next frame of the connection, sent or received. */
+/* Returns the input of the proof of the connection's next frame, sent or received. */
 struct tt_tree_proof tt_tree_proof_of(const struct tt_tree *t, const struct tt_tree_conn *c,
                                       bool sends, uint8_t type);
 void tt_tree_close(struct tt_tree *t, struct tt_tree_conn *c);
 /* Returns whether this node reports the ranks of its host. */
 bool tt_tree_reports(const struct tt_tree *t);
-/* A part of this node was lost, and may come back for its place. */
+/* Waits for a lost part of this node, which may reconnect for its place. */
 void tt_tree_wait_for(struct tt_tree *t, bool *undone);
 void tt_tree_child_open(struct tt_tree *t, struct tt_tree_conn *c,
                         const uint8_t nonce[TT_NONCE_BYTES], uint64_t now_ns);
@@ -120,13 +121,14 @@ void tt_tree_sweep(struct tt_tree *t);
 
 /* Returns the seat of a rank of this host, or NULL. */
 struct tt_tree_seat *tt_tree_find_seat(const struct tt_tree *t, uint32_t rank);
-/* Returns whether the child has this report. */
+/* Returns whether child c claims this report. */
 bool tt_tree_has_claim(const struct tt_tree_report *report, const struct tt_tree_conn *c);
-/* Returns whether the place of this leader is known here. */
+/* Returns whether this node has the place of this leader. */
 bool tt_tree_has_place(const struct tt_tree *t, const struct tt_tree_conn *c);
 /* Returns whether the table is passed to this child by the caller. */
 bool tt_tree_shares_with(const struct tt_tree *t, const struct tt_tree_conn *c);
-/* PLACED: the addresses around a rank of this host. Returns false if it is unknown. */
+/* PLACED: sets the addresses of the ranks before and after a rank of this host. Returns false if
+ * they are unknown. */
 bool tt_tree_around(const struct tt_tree *t, uint32_t rank, struct tt_tree_address *before,
                     struct tt_tree_address *after);
 /* Returns the contents of DOWN for a child: malloc'd, NULL if out of memory. *bytes is 0 if none of
@@ -140,7 +142,8 @@ bool tt_tree_read_place(struct tt_tree *t);
 /* Allocates the table when the number of ranks is known. Returns false if out of memory. */
 bool tt_tree_root_begin(struct tt_tree *t, uint32_t nranks);
 void tt_tree_root_fini(struct tt_tree *t);
-/* Adds or removes the ranks of a report. reject is called for ranks that another process has. */
+/* Adds or removes the ranks of a report. reject is called for ranks that another process already
+ * has. */
 void tt_tree_root_add(struct tt_tree *t, const struct tt_tree_report *report,
                       tt_tree_reject_fn *reject);
 void tt_tree_root_remove(struct tt_tree *t, const struct tt_tree_report *report);

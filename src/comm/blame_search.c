@@ -34,7 +34,7 @@ bool tt_blame_search_should_query(struct tt_blame_search *p, uint32_t rank, uint
     return true;
 }
 
-/* Returns, as bits of r->waits, what may keep a rank from its part in the operation in *of. */
+/* Returns a bitmap of the entries of r->waits that may block a rank's part in the operation *of. */
 static uint8_t relevant(const struct tt_blame_search_rank *r, const struct tt_waiting *of)
 {
     for (uint32_t i = 0; i < r->nwaits && of->op != UINT64_MAX; i++)

@@ -19,12 +19,12 @@
 
 struct tt_blame_search_rank {
     uint64_t first_ns;          /* time of the oldest unanswered query; 0: none */
-    uint64_t asked_ns;          /* time of the newest query; also its number */
+    uint64_t asked_ns;          /* time of the newest query; also its ID */
     struct tt_waiting waits[TT_WAITINGS];   /* from its last response */
     uint8_t nwaits;
     bool failed;                /* it has reported a failure, and has not responded since */
-    uint8_t due, done;          /* tt_blame_search_blame: bitmaps over waits, of entries to follow
-                                   and entries already followed; for search number `search` */
+    uint8_t due, done;          /* tt_blame_search_blame: bitmaps over waits, of entries to follow and
+                                   entries already followed; for search number `search` */
     bool queued;
     uint32_t search, next;      /* next: in the queue of a search */
 };
@@ -39,8 +39,8 @@ struct tt_blame_search {
 /* Initializes the machine. ranks[nranks] must be zero. */
 void tt_blame_search_init(struct tt_blame_search *p, struct tt_blame_search_rank *ranks,
                           uint32_t nranks);
-/* Called when an operation waits for `rank`. Returns whether to query it now; now_ns is the
- * query's number. */
+/* Called when an operation waits for `rank`. Returns whether to query it now; now_ns is the query's
+ * ID. */
 bool tt_blame_search_should_query(struct tt_blame_search *p, uint32_t rank, uint64_t now_ns);
 /* Handles a response to query asked_ns about *of: waits[n], at most TT_WAITINGS. A newer query
  * stays open. Returns the number of ranks in ask[] to query now. If the rank is in the operation
@@ -49,14 +49,13 @@ uint32_t tt_blame_search_answer(struct tt_blame_search *p, uint32_t rank,
                                 const struct tt_waiting *of, const struct tt_waiting *waits,
                                 uint32_t n, uint64_t asked_ns, uint64_t now_ns,
                                 struct tt_waiting ask[TT_WAITINGS]);
-/* The rank has reported a failure. If it does not respond any more, it has ended because of
- * that, and is not to blame. */
+/* The rank has reported a failure. If it stops responding, it has ended because of this failure,
+ * and is not to blame. */
 void tt_blame_search_failed(struct tt_blame_search *p, uint32_t rank);
 /* Follows the responses from the rank that *w waits for, including operations that failed there,
- * and returns the findings in *out. If several ranks are in no operation, none is returned,
- * because only one may be to blame. since_ns: the deadline. ask->rank: a rank to query now, with
- * number now_ns; the query then counts as sent. Call again, because there may be more.
- * UINT32_MAX: none. */
+ * and returns the findings in *out. If several ranks are in no operation, none is returned, because
+ * only one may be to blame. since_ns: the deadline. ask->rank: a rank to query now, with ID now_ns;
+ * the query then counts as sent, and there may be more: call again. UINT32_MAX: none. */
 enum tt_blame tt_blame_search_blame(struct tt_blame_search *p, const struct tt_waiting *w,
                                     uint64_t since_ns, uint64_t now_ns, struct tt_blamed *out,
                                     struct tt_waiting *ask);

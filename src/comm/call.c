@@ -108,8 +108,7 @@ tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, 
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Scales this rank's input for a pre-multiplied sum, into a buffer of the call (allreduce: into
- * dst). */
+/* Scales this rank's input for a pre-multiplied sum, into a buffer of the call. */
 static tutti_status scale_input(struct tt_call_check *t, void **scaled)
 {
     struct tt_coll *c = &t->conf.coll;
@@ -249,8 +248,8 @@ static int64_t timeout_of(const tutti_comm *comm, const tutti_call *call)
     return call && call->timeout_ms ? call->timeout_ms : comm->timeout_ms;
 }
 
-/* Returns the RECENT_WAYS places for plans of such calls. Several ways let a loop of calls with
- * two shapes find both. */
+/* Returns the RECENT_WAYS entries for plans of such calls. Two entries let a loop of calls with two
+ * shapes find both. */
 static struct tt_plan **recent_plans(tutti_comm *comm, enum tt_coll_kind kind, size_t count,
                                      int root)
 {
@@ -278,7 +277,7 @@ static bool shape_fits(const struct tt_shape *f, enum tt_coll_kind kind, const v
     return f->in_place ? d - s == f->shift : s >= d + f->dst_bytes || d >= s + f->src_bytes;
 }
 
-/* Returns whether a call forces the algorithm like the plan: not at all, or by the same name. */
+/* Returns whether a call and the plan force the same algorithm, or both force none. */
 static bool same_force(const struct tt_plan *p, const tutti_call *call)
 {
     const char *name = call ? call->algo : NULL;
@@ -413,9 +412,9 @@ static bool can_keep(const struct tt_call_check *t, const struct tt_plan *plan)
            !t->conf.divisor && t->op != TUTTI_PREMUL_SUM && !t->conf.quant.quant;
 }
 
-/* Runs a call whose operation is kept in its plan, or can be. The second of two calls of a shape is
- * kept, so that communicators with few calls take little memory. request: NULL if the call
- * blocks. */
+/* Runs a call whose operation is kept in its plan, or can be. It is kept from the second
+ * consecutive call of a shape, so that communicators with few calls use little memory. request:
+ * NULL if the call blocks. */
 static tutti_status submit_kept(struct tt_call_check *t, struct tt_plan *plan,
                                 tutti_request **request)
 {
@@ -519,13 +518,13 @@ void tt_call_check_keep_settle(struct tt_op_conf *conf, const struct tt_plan *pl
         conf->kept = NULL;
 }
 
-/* Requests huge pages for the buffers: fetching from another process's memory, and streaming
- * through its own, is faster with them. */
+/* Requests huge pages for the buffers: they speed up direct copies from another process's memory,
+ * and sequential access to own memory. */
 static void request_huge_pages(const struct tt_call_check *t)
 {
     const struct tt_coll *c = &t->conf.coll;
 
-    /* blocks may be scattered, and the memory between them may belong to others */
+    /* blocks may be scattered, and the memory between them may have other uses */
     if (!t->comm->shares_memory || c->send_bytes || c->recv_bytes)
         return;
     if (t->conf.src)
@@ -551,7 +550,7 @@ static tutti_status call_submit(struct tt_call_check *t)
     if (st)
         return st;
     st = quantize(t);
-    /* algorithms that read a buffer of the call are not in place */
+    /* last, since a call whose input was copied into a buffer above is no longer in place */
     if (!st)
         st = take_plan(t, call ? call->algo : NULL, &plan);
     if (st) {

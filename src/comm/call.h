@@ -1,5 +1,5 @@
-/* A public call on its way to the engine: its arguments, checked one by one, and its execution.
- * Every error names the call and the value. Used only by the calling thread. */
+/* A public call: checks its arguments one by one, and runs it in the engine. Every error names the
+ * call and the value. Used only by the calling thread. */
 #ifndef TT_COMM_CALL_H
 #define TT_COMM_CALL_H
 
@@ -12,8 +12,8 @@ struct tt_call_check {
                                    release */
     tutti_call mine;
     tutti_redop op;
-    uint64_t *arrays;           /* counts and displacements of the v calls, freed at the end;
-                                   NULL: none */
+    uint64_t *arrays;           /* counts and displacements of a variable collective, freed at the
+                                   end; NULL: none */
     struct tt_op_conf conf;
 };
 
@@ -45,9 +45,10 @@ tutti_status tt_call_check_need(const struct tt_call_check *t, const void *buf, 
 /* Completes t->conf for an operation that the caller starts itself. *keeper becomes the plan that
  * can keep the operation, or NULL. */
 tutti_status tt_call_check_plan(struct tt_call_check *t, struct tt_plan **keeper);
-/* For a member of a blocking group, before any member starts: its operation will be kept in `plan`,
- * if the last call of this plan had the same shape. A later member of the same group may change the
- * plan: after the last one, tt_call_check_keep_settle must be called for each. */
+/* For a member of a blocking group, before any member starts: its operation will be kept in `plan`
+ * if the last call of this plan had the same shape. A later member of the group may change the
+ * plan. Therefore call tt_call_check_keep_settle for each member after the last call of
+ * tt_call_check_keep. */
 void tt_call_check_keep(struct tt_op_conf *conf, struct tt_plan *plan, tutti_comm *comm);
 void tt_call_check_keep_settle(struct tt_op_conf *conf, const struct tt_plan *plan);
 /* Fills *out with the kept operation of an equal earlier send or receive. Returns false, without
@@ -55,7 +56,7 @@ void tt_call_check_keep_settle(struct tt_op_conf *conf, const struct tt_plan *pl
 bool tt_call_check_group_again(struct tt_group_call *out, const tutti_p2p *op, tutti_comm *comm);
 /* Returns the timeout of a call; negative: none. */
 int64_t tt_call_check_timeout(const tutti_comm *comm, const tutti_call *call);
-/* Runs the call, unless st is an error in an argument. Frees the attempt's memory. */
+/* Runs the call, unless st is an error in an argument. Frees t->arrays. */
 tutti_status tt_call_check_finish(struct tt_call_check *t, tutti_status st);
 
 #endif

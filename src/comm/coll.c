@@ -87,7 +87,7 @@ static tutti_status coll_run_blocks(enum tt_coll_kind kind, const void *src, voi
     return tt_call_check_finish(&t, TUTTI_OK);
 }
 
-/* Short repeated calls return at the beginning, and avoid all other work. */
+/* Short repeated calls only use the fast path of tt_call_check_again. */
 static tutti_status coll_run(enum tt_coll_kind kind, const void *src, void *dst, size_t count,
                              tutti_dtype type, tutti_redop op, int root, tutti_comm *comm,
                              const tutti_call *call)
@@ -224,7 +224,7 @@ static tutti_status fail_overlap(const struct tt_call_check *t, const struct blo
                    high->at / elem, high->end / elem - 1);
 }
 
-/* Checks blocks that do not ascend: sorts them by offset, and fails if two overlap. */
+/* Checks blocks that are not in ascending order: sorts them by offset, and fails if two overlap. */
 static tutti_status check_sorted(const struct tt_call_check *t, const uint64_t *bytes,
                                  const uint64_t *at)
 {
@@ -246,7 +246,7 @@ static tutti_status check_sorted(const struct tt_call_check *t, const uint64_t *
     return st;
 }
 
-/* INVALID if two of the blocks that dst receives overlap. Blocks in ascending order take one
+/* INVALID if two of the blocks that dst receives overlap. Blocks in ascending order need one
  * pass. */
 static tutti_status check_apart(const struct tt_call_check *t, const uint64_t *bytes,
                                 const uint64_t *at)

@@ -24,7 +24,7 @@
 #define STATUS_CHECK_NS (50 * TT_MS)
 
 /* Sets the constants of the closed forms from all available information. Runs in the default
- * floating-point environment, because every rank must get the same bits: they determine its
+ * floating-point environment, because all ranks must compute the same bits: they determine the
  * choice of algorithms. */
 static void make_model(tutti_comm *c)
 {
@@ -119,7 +119,7 @@ static tutti_status measure_between(tutti_comm *comm)
     tt_engine_set_links(w->engine, w->here.links, links);
     tt_lane_facts_set_links(&w->lanes, links, w->layout.nrails);
     make_model(comm);
-    tt_plans_discard(comm);      /* made with less information */
+    tt_plans_discard(comm);      /* made without this measurement */
     return TUTTI_OK;
 }
 
@@ -177,7 +177,7 @@ static tutti_status measure_hosts_latency(tutti_comm *comm)
     }
     w->constants.hosts.way_ns = ns;
     make_model(comm);
-    tt_plans_discard(comm);      /* made with less information */
+    tt_plans_discard(comm);      /* made without this measurement */
     return st;
 }
 
@@ -256,7 +256,8 @@ static tutti_status comm_create_here(tutti_comm **out, const struct tt_launch *l
     return TUTTI_OK;
 }
 
-/* Records the call, if the parameters of the trace are valid; else the call fails later. */
+/* Records the call in the trace. If the trace's parameters are invalid, the call fails, and
+ * notifies the other ranks. */
 static tutti_status comm_create(tutti_comm **out, const struct tt_launch *launch,
                                 const tutti_conf *conf)
 {

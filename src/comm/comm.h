@@ -36,14 +36,14 @@ struct tt_sizes {
 enum tt_measure_what {
     TT_MEASURE_NOTHING,
     TT_MEASURE_ALL,             /* levels and links */
-    TT_MEASURE_PAIR                 /* the latency between two hosts, if no link gives it */
+    TT_MEASURE_PAIR                 /* the latency between two hosts, if no given link has it */
 };
 
 struct tt_world {
     struct tt_engine *engine;
     struct tt_overlay *overlay;     /* NULL with one rank; protected by overlay_lock */
     pthread_mutex_t overlay_lock;
-    bool is_elastic;                /* of a session: its ranks are members */
+    bool is_elastic;                /* of an elastic run: its ranks are members */
     char token[128];                /* of the job, for the live view; "": none */
     struct tt_service *service;     /* the live view; protected by overlay_lock. NULL before the
                                        start */
@@ -52,7 +52,8 @@ struct tt_world {
                                        not yet */
     pthread_mutex_t probe_lock;
     struct tt_blame_search probe;          /* protected by probe_lock */
-    struct tt_neighbours *neighbours;   /* with overlay_lock: roll_call.h. NULL: not needed yet */
+    struct tt_neighbours *neighbours;   /* protected by overlay_lock: roll_call.h. NULL: not needed
+                                           yet */
     bool leads_dumps;               /* dumps of this process have the ranks and the clock of this
                                        job */
     pthread_mutex_t group_lock;     /* held while tutti_comm_create_group starts a message */
@@ -65,10 +66,10 @@ struct tt_world {
     struct tt_pages_hot hot;        /* buffers of this rank's calls */
     struct tt_lane_facts lanes;     /* rank 0's */
     uint32_t cores;                 /* shared by the ranks of rank 0's host; equal on all ranks */
-    cpu_set_t cores_here, cores_first;      /* processors available to the ranks of this host,
-                                               and of rank 0's */
+    cpu_set_t cores_here, cores_first;      /* processors available to the ranks of this host, and
+                                               to those of rank 0's host */
     enum tt_secure_mode security;   /* of network connections */
-    struct tt_secure *secure;       /* NULL: plain */
+    struct tt_secure *secure;       /* NULL: not encrypted */
     bool simulates;                 /* candidates are simulated before a choice (TUTTI_TUNE) */
     struct tt_surroundings here;    /* `links` is rank 0's, completed by measurements: equal on
                                        all ranks */
@@ -92,23 +93,23 @@ struct tt_world {
     uint32_t rank, nranks;
 };
 
-/* What a rank brings to a world: see struct tt_boot_offer. The card has its processors, its
- * location, and from engine_at on the engine's part. The place has the first two, without the
- * host. */
+/* A rank's input to a world: see struct tt_boot_offer. The card contains the rank's processors, its
+ * location and, from engine_at on, the engine's part. The place contains the processors and the
+ * location without its host. */
 struct tt_world_offer {
     char settings[TT_BOOT_SETTINGS_BYTES];
     size_t constants_bytes, card_bytes, engine_at, place_bytes;     /* constants: of rank 0 */
     uint8_t constants[TT_BOOT_CONSTANTS_BYTES], card[TT_CARD_BYTES], place[TT_BOOT_PLACE_BYTES];
 };
 
-/* Configuration of a world. Its cards are exchanged by its ranks (tutti_comm_create) or by a
- * session (src/session). */
+/* Configuration of a world. Its cards are exchanged by start-up (tutti_comm_create), or by an
+ * elastic run (src/session). */
 struct tt_world_conf {
     uint32_t rank, nranks;
     const char *wires, *interfaces;
     uint32_t lanes;
     const struct tt_outside *outside;       /* as in tt_engine_conf */
-    struct tt_secure *secure;               /* of a session's connections; the world takes a
+    struct tt_secure *secure;               /* of an elastic run's connections; the world takes a
                                                reference. NULL: use the next fields */
     const char *security, *token;           /* as in tt_launch */
     const char *tune_files;                 /* read by rank 0; NULL: none */
@@ -194,10 +195,10 @@ void tt_plans_discard(tutti_comm *comm);
 /* Returns the allocated bytes of plans and choices. */
 uint64_t tt_plans_bytes(const tutti_comm *comm);
 
-/* ---- for sessions: the steps of tutti_comm_create, with external cards ----------------------- */
+/* ---- for elastic runs: the steps of tutti_comm_create, with external cards ------------------- */
 
-/* Creates a world, and the offer of this rank. The caller frees *out with tt_world_discard, until a
- * communicator was opened in it; then the last communicator frees it. */
+/* Creates a world, and the offer of this rank. Until a communicator is opened in it, the caller
+ * frees *out with tt_world_discard; afterwards the last communicator frees it. */
 tutti_status tt_world_prepare(struct tt_world **out, const struct tt_world_conf *conf,
                               struct tt_world_offer *offer);
 /* Sets the values that rank 0 determines for all ranks, before any card is added. PROTOCOL
@@ -209,8 +210,8 @@ tutti_status tt_world_add_card(struct tt_world *w, uint32_t rank, const uint8_t 
 /* Called after all cards were added. Derives the layout, and sets the secret[16] that
  * authenticates connections between ranks. */
 tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret);
-/* Creates a communicator of job ranks ranks[nranks], copied. Create the first ones before the
- * start, so that no message arrives for a missing communicator. */
+/* Creates a communicator of job ranks ranks[nranks], copied. Open the first ones before
+ * tt_world_start, so that no message arrives for a missing communicator. */
 tutti_status tt_comm_open(tutti_comm **out, struct tt_world *w, uint32_t id, const uint32_t *ranks,
                           uint32_t nranks, uint32_t rank, int64_t timeout_ms, bool restore);
 /* Starts receiving from peers. */

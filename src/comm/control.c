@@ -38,7 +38,7 @@ void tt_control_notify_failure(void *arg, uint32_t id, tutti_status st, const ch
 #define QUERY_BYTES 25
 #define RESPONSE_BYTES (26 + 17 * TT_WAITINGS)
 
-/* now_ns serves as the number of the query; its response repeats it. */
+/* now_ns serves as the ID of the query, which the response repeats. */
 static void write_query(uint8_t frame[QUERY_BYTES], const struct tt_waiting *about, uint64_t now_ns)
 {
     struct tt_writer wr;

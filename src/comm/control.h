@@ -16,12 +16,12 @@ enum tt_frame_kind { TT_FRAME_FAILED = 1, TT_FRAME_QUERY, TT_FRAME_RESPONSE, TT_
 
 /* Sends a frame to all ranks. */
 void tt_control_flood(struct tt_world *w, const void *frame, size_t bytes);
-/* Notifies the other ranks first when a context has failed on this rank. The caller holds the
+/* Notifies the other ranks of a context that failed on this rank first. The caller holds the
  * progress lock. */
 void tt_control_notify_failure(void *arg, uint32_t id, tutti_status st, const char *sentence);
 /* Queries a rank that an operation has waited for. */
 void tt_control_query(void *arg, const struct tt_waiting *about);
-/* Returns which rank is at fault for the operation, and describes it. */
+/* Finds the rank to blame for an operation that passed its deadline, and describes it in *out. */
 enum tt_blame tt_control_find_silent(void *arg, const struct tt_waiting *of, uint64_t since_ns,
                                      struct tt_blamed *out);
 /* Handles a frame of another rank; invalid ones are dropped. */

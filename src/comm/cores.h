@@ -1,5 +1,6 @@
-/* The processors that ranks may run on. A rank that is bound by its launcher sees only its own.
- * Cards distribute the sets, because the ranks of a host share the union of all of them. */
+/* The processors that ranks may run on. A rank that its launcher has bound sees only its own
+ * processors. Cards distribute the sets, because the ranks of a host share the union of all of
+ * them. */
 #ifndef TT_COMM_CORES_H
 #define TT_COMM_CORES_H
 

@@ -1,13 +1,14 @@
-/* A communicator of some ranks of another one, which the rest need not know of. Source: MPI 4.0,
+/* A communicator of some ranks of another one; the other ranks make no call. Source: MPI 4.0,
  * section 7.4.2 (MPI_Comm_create_group).
  *
  * The listed ranks form a binomial tree by their positions in the list; its edges are sends and
- * receives on the parent. An offer goes down the tree, statuses go up once all have opened their
- * part, and an outcome goes down: nobody uses the communicator before.
+ * receives on the parent. An offer is sent down the tree; each rank opens its part; the statuses
+ * are sent up, and then the outcome is sent down. No rank uses the communicator before it has the
+ * outcome.
  *
- * A thread enters the parent only while it starts a message, and waits outside. Otherwise two
- * processes whose threads create the same two groups in opposite orders would wait for each
- * other. */
+ * A thread enters the parent only while it starts a message, and leaves it before it waits.
+ * Otherwise two processes whose threads create the same two groups in opposite orders would wait
+ * for each other. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -16,14 +17,14 @@
 #include "comm/comm_trace.h"
 #include "comm/comm.h"
 
-/* From the first rank of the list to all: the new context, and what the others compare with their
- * own lists. */
+/* Sent from the first rank of the list to all: the new context, and the hash and length of the
+ * list, which the others compare with their own. */
 struct offer {
     uint64_t list;              /* hash */
-    uint32_t n, context;        /* 0: there is none */
+    uint32_t n, context;        /* context 0: none is free */
 };
 
-/* The worst status of a part of the tree, and a rank of the parent that has it. */
+/* The status of a subtree: OK, or the error of one of its ranks (rank in the parent). */
 struct report {
     uint32_t status, rank;
 };
@@ -38,13 +39,14 @@ struct group {
 
 static const char name[] = "tutti_comm_create_group";
 
-/* The position above this one, which is not the first. */
+/* Returns the parent in the tree of a position other than 0. */
 static uint32_t above(uint32_t at)
 {
     return at & (at - 1);
 }
 
-/* The k-th position below `at` is at + 2^k, as long as 2^k is less than its lowest bit. */
+/* Returns whether this rank has a k-th child: at + 2^k, if 2^k is less than the lowest set bit of
+ * `at`. */
 static bool has_below(const struct group *g, uint32_t k)
 {
     const uint32_t step = 1u << k;
@@ -83,7 +85,7 @@ static tutti_status from(const struct group *g, uint32_t at, void *data, size_t 
     return transfer(g, at, NULL, data, bytes);
 }
 
-/* From the first to all; *data is the first rank's on return. */
+/* Broadcasts *data of the first rank to all. */
 static tutti_status spread(const struct group *g, void *data, size_t bytes)
 {
     tutti_status st = g->at ? from(g, above(g->at), data, bytes) : TUTTI_OK;
@@ -94,7 +96,7 @@ static tutti_status spread(const struct group *g, void *data, size_t bytes)
     return st;
 }
 
-/* The worst of all, at the first. */
+/* Collects the statuses; on the first rank, *worst is an error if any rank has one. */
 static tutti_status collect(const struct group *g, struct report *worst)
 {
     tutti_status st = TUTTI_OK;
@@ -160,14 +162,14 @@ static tutti_status create(const struct group *g, tutti_comm **out)
     st = st ? st : outcome_of(g, &worst, opened);
     if (!st) {
         *out = comm;
-    } else if (comm) {          /* others may not know yet */
+    } else if (comm) {          /* others may not have the outcome yet */
         tt_context_fail(comm->context, st, tutti_last_error());
         tutti_comm_destroy(comm);
     }
     return st;
 }
 
-/* Fills in the job ranks, and where this rank is. */
+/* Checks the list. Sets the job ranks, and the position of this rank. */
 static tutti_status check_list(struct group *g)
 {
     tutti_comm *parent = g->parent;

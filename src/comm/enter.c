@@ -20,8 +20,8 @@ void tt_comm_guard(tutti_comm *comm)
     tt_context_guard(comm->context);
 }
 
-/* In the child of a fork, a thread of the parent may seem to be in a call; then the fork is
- * reported. */
+/* In the child of a fork, a thread of the parent process may seem to be in a call; the error then
+ * reports the fork. */
 static tutti_status refuse_second(const tutti_comm *comm, const char *call, const char *other)
 {
     const tutti_status st = tt_comm_check(comm, call);

@@ -9,8 +9,8 @@
 
 struct tt_lane_facts {
     uint8_t asked;                      /* number per peer, TT_LANES_FREE or TT_LANES_BY_DISTANCE */
-    uint8_t by_link;                    /* bitmap 1 << distance: queue pairs without configured
-                                           bytes; derived from the link */
+    uint8_t by_link;                    /* bitmap 1 << distance: the bytes of queue pairs are not
+                                           configured, but derived from the link */
     uint64_t bytes[TT_DISTANCES];       /* RACK to WAN: maximum bytes in flight on one lane */
 };
 

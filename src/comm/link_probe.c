@@ -135,8 +135,8 @@ static uint32_t leader(const tutti_comm *comm, uint32_t host)
     return tt_layout_rank(&comm->layout, host, 0);
 }
 
-/* Returns the index of this host among the core hosts (of_core), or among the others. UINT32_MAX
- * if it is not one of them, or this rank is not its leader. */
+/* Returns the index of this host among the core hosts (of_core), or among the other hosts.
+ * UINT32_MAX if it is not one of them, or this rank is not its leader. */
 static uint32_t my_index(const tutti_comm *comm, bool of_core)
 {
     const uint32_t nhosts = comm->layout.nhosts, host = tt_layout_host(&comm->layout, comm->rank),
@@ -184,9 +184,9 @@ static void list_non_core(uint32_t nhosts, uint32_t *other)
             other[k++] = h;
 }
 
-/* Measures each of the other hosts with the first host of each group: ns[nothers][ngroups].
- * Works on blocks of ngroups hosts, so that in each step all hosts of a block measure, each with
- * a different group. */
+/* Measures the latency between each host outside of the core and the first host of each group:
+ * ns[nothers][ngroups]. In each step, the ngroups hosts of a block measure, each with a different
+ * group. */
 static tutti_status measure_non_core(tutti_comm *comm, const uint32_t *other, uint32_t nothers,
                                      const uint32_t *group_host, uint32_t ngroups, uint32_t *ns)
 {
@@ -308,7 +308,8 @@ static uint32_t median_latency(const tutti_comm *comm, const struct tt_link_prob
     return found ? of_distance[found / 2] : 0;
 }
 
-/* Finds two ranks of one host at that distance: the host's first rank, and the first other one. */
+/* Finds two ranks of one host at that distance: the host's first rank, and the first rank that has
+ * this distance to it. */
 static bool find_local_pair(const tutti_comm *comm, enum tt_distance d, uint32_t pair[2])
 {
     const struct tt_layout *l = &comm->layout;
@@ -364,9 +365,9 @@ static tutti_status pair_measure(tutti_comm *comm, const uint32_t pair[2], uint8
     return st;
 }
 
-/* Converts measurements between pairs of ranks to links as in descriptions. A latency excludes
- * the ranks' own work. The link at RACK is one rail; a link above it is a limit only for a pair
- * that gets clearly less than its rails provide. */
+/* Converts measurements between pairs of ranks to links in the form of descriptions. A latency
+ * excludes the ranks' own work. The link at RACK is one rail; a farther link gets a rate only if
+ * the measured rate is clearly below that of the rails. */
 static void fill_links(const tutti_comm *comm, const uint64_t *way_ns, const uint64_t *rate,
                        struct tt_topo_link *links)
 {
@@ -416,7 +417,7 @@ tutti_status tt_link_probe_links(tutti_comm *comm, const struct tt_link_probe *b
         st = tutti_allreduce(found, found, 2 * TT_DISTANCES, TUTTI_U64, TUTTI_MAX, comm, NULL);
     for (int d = TT_DISTANCES - 1; d >= TT_NEAR_RACK && !st; d--)
         if (way_ns[d])
-            /* the nearest distance, as measured by two hosts if not all are measured */
+            /* last, and thus final: the nearest distance, as with TT_MEASURE_PAIR */
             comm->world->constants.hosts.way_ns = (double)way_ns[d];
     if (!st)
         fill_links(comm, way_ns, rate, links);

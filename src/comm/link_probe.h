@@ -31,9 +31,9 @@ void tt_link_probe_fini(struct tt_link_probe *b);
 tutti_status tt_link_probe_links(tutti_comm *comm, const struct tt_link_probe *b,
                                  struct tt_topo_link links[TT_DISTANCES]);
 
-/* Finds the nearest two hosts whose latency no link gives, by the ranks that measure it: rank 0,
- * and the first rank of the host nearest to it. Returns false if all latencies are given, or
- * there is only one host. */
+/* Finds the host nearest to rank 0 to which no link has a given latency. The two ranks that measure
+ * it are rank 0 and the first rank of that host. Returns false if all latencies are given, or there
+ * is only one host. */
 bool tt_link_probe_pair(const tutti_comm *comm, uint32_t pair[2]);
 /* Measures the one-way latency between the two ranks, at least 1 ns. Both call it. */
 tutti_status tt_link_probe_measure(tutti_comm *comm, const uint32_t pair[2], uint32_t *latency_ns);

@@ -20,13 +20,13 @@
 #include "reduce/reduce.h"
 #include "wire/copy_policy.h"
 
-/* software cost per message over shared memory, in addition to the exchange of the line */
+/* software cost per message over shared memory, in addition to the exchange of the cache line */
 #define SOFTWARE_NS 120.0
 #define SLOT_BYTES (64u << 10)
 #define SINGLE_BYTES (256u << 10)
 /* size of one process_vm_readv call, as in src/wire/shm/shm_cma.c */
 #define SINGLE_WHOLE_BYTES (512u << 10)
-/* minimum size that both ends copy: TT_SHM_SHARE_BYTES of src/wire/shm/shm.h */
+/* minimum size of messages that both ends copy: TT_SHM_SHARE_BYTES of src/wire/shm/shm.h */
 #define SHARED_BYTES (64u << 10)
 #define STREAM_BYTES (512u << 10)
 #define STREAMS 6
@@ -47,14 +47,14 @@
 #define TCP_EMPTY_POLLS 2           /* polls without a result, per received message */
 
 /* Factors for oversubscribed ranks. */
-/* Writing a slot: its lines leave the writer's cache when they are read, and are fetched again. */
+/* Writing a slot: its cache lines move to the reader, and must be fetched again. */
 #define SHM_CACHES_FILL 0.45
 /* Reading a slot: bytes just written by another core cost more than those in the reader's cache. */
 #define SHM_CACHES_READ 3.4
 /* Reading a slot with a reduction, which overlaps with the fetch. */
 #define SHM_CACHES_ADD 2.6
-/* Single copy: the pages of another process are not cached, and several receivers look them up
- * concurrently. */
+/* Single copy: unlike in the measurement, the kernel looks up pages of another process, which are
+ * not cached, for several receivers concurrently. */
 #define SINGLE_PAGES 2.0
 /* Single copy if each rank has a core: one receiver at a time. */
 #define SINGLE_ALONE 1.0
@@ -395,8 +395,8 @@ struct ends {
     double send, receive;
 };
 
-/* Sends bytes and receives them, in pieces that fit into the socket buffers. False on an error
- * or timeout. */
+/* Sends bytes and receives them, in chunks that fit into the socket buffers. False on an error or
+ * timeout. */
 static bool through_tcp(const int fd[2], uint8_t *buf, size_t bytes, struct ends *out)
 {
     *out = (struct ends){ 0, 0 };

@@ -12,7 +12,7 @@ struct tt_work_costs {
     double line_ns;                             /* a cache line between cores, one way */
     double tcp_send_ns, tcp_receive_ns;         /* system calls of a short message, at each end */
     double tcp_send_byte_ns, tcp_receive_byte_ns;   /* per byte of a stream */
-    double look_ns;                             /* a system call without a result */
+    double look_ns;                             /* a poll (system call) without a result */
     double switch_ns;                           /* a switch of a processor to another thread */
     double single_ns, single_byte_ns;           /* a fetch from another process's memory: fixed,
                                                    and per byte */
@@ -22,7 +22,8 @@ struct tt_work_costs {
                                                            a buffer */
 };
 
-/* Costs between hosts without a known link; 0: unknown. Rank 0's, but not measured on one host. */
+/* Costs between hosts without a known link; 0: unknown. Rank 0's values; never measured within a
+ * host. */
 struct tt_hosts_costs {
     double way_ns;                              /* one-way latency of a short message, between
                                                    ranks */
@@ -54,8 +55,8 @@ void tt_constants_measure(struct tt_constants *out);
 #define TT_MEASURE_STRANGERS_MAX 16
 
 /* Accepts the connection of `own`, an IPv4 TCP socket connected to `listener`, and closes
- * connections of other processes. The caller closes the result. -1: no more connections (within
- * the timeout of SO_RCVTIMEO), or more than TT_MEASURE_STRANGERS_MAX others came first. */
+ * connections of other processes. The caller closes the result. -1: no more connections (within the
+ * timeout of SO_RCVTIMEO), or more than TT_MEASURE_STRANGERS_MAX others arrived first. */
 int tt_measure_accept_own(int listener, int own);
 
 /* Returns the closed forms' constants, for ranks that share a host and memory (all_local), or

@@ -16,7 +16,7 @@ struct tt_neighbour {
     bool is_here;               /* on the same host */
     bool is_connected;          /* set by the caller before each call */
     uint32_t nanswers;          /* since the last roll call began */
-    uint64_t asked_ns;          /* time of the newest query: its number; 0: none */
+    uint64_t asked_ns;          /* time of the newest query: its ID; 0: none */
     uint64_t first_ns;          /* time of the oldest query without response; 0: none */
     uint64_t answered_ns;       /* time of the last response; 0: none */
     struct tt_clock_pair clock;
@@ -33,14 +33,15 @@ enum tt_neighbour_life { TT_NEIGHBOUR_UNKNOWN, TT_NEIGHBOUR_RESPONDS, TT_NEIGHBO
 
 /* Returns zeroed neighbours ranks[n] of `rank`; the caller frees it. NULL: out of memory. */
 struct tt_neighbours *tt_neighbours_create(uint32_t rank, const uint32_t *ranks, uint32_t n);
-/* A new dump: only later responses count as signs of life, and the clocks are compared again. */
+/* Begins a new dump: only later responses count as signs of life, and the clocks are compared
+ * again. */
 void tt_neighbours_begin_roll(struct tt_neighbours *s, uint64_t now_ns);
 /* Returns whether to query neighbour i now, during a roll call; the query then counts as sent. */
 bool tt_neighbours_is_due(struct tt_neighbours *s, uint32_t i, uint64_t now_ns);
 /* As tt_neighbours_is_due, without a roll call: at most one query every every_ns. */
 bool tt_neighbours_is_due_every(struct tt_neighbours *s, uint32_t i, uint64_t every_ns,
                                 uint64_t now_ns);
-/* Handles the response of a rank. Others than neighbours are ignored. */
+/* Handles the response of a rank; ignores ranks that are not neighbours. */
 void tt_neighbours_answer(struct tt_neighbours *s, uint32_t rank, const struct tt_clock_exchange *x,
                           const struct tt_clock_offset *told);
 /* Returns whether the roll call has its result: each connected neighbour has responded or is

@@ -1,5 +1,5 @@
-/* The offer of a rank as one record, for sessions, which exchange no other data at the start of a
- * world. */
+/* The offer of a rank as one record, for elastic runs, which exchange no other data at the start of
+ * a world. */
 #ifndef TT_COMM_OFFER_H
 #define TT_COMM_OFFER_H
 

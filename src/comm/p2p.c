@@ -34,8 +34,8 @@ static bool only_self_matches(const struct tt_call_check *t)
     return tt_call_check_is_self(t) || (t->conf.coll.root == TT_ROOT_ANY && t->comm->nranks == 1);
 }
 
-/* Prepares a single call. It may block on this rank itself only if the matching call was made
- * before. */
+/* Prepares a single call. If only this rank can match it, it may block only if the matching call
+ * was made before. */
 static tutti_status prepare_single(struct tt_call_check *t, enum tt_coll_kind kind, const void *src,
                                    void *dst, size_t count, int peer)
 {
@@ -131,7 +131,7 @@ static tutti_status start_group(struct tt_op **out, const tutti_p2p *ops, size_t
     return st;
 }
 
-/* Runs a short group that blocks. The operations of its members are kept, if they can be. */
+/* Runs a short group that blocks. The operations of its members are kept if possible. */
 static tutti_status run_short_group(const tutti_p2p *ops, size_t n, tutti_comm *comm,
                                     const tutti_call *call)
 {

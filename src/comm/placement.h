@@ -12,7 +12,7 @@ static inline bool tt_placement_of(enum tt_placement placement, uint32_t rank)
     return placement == TT_IN_PLACE || (placement == TT_ODD_IN_PLACE && rank % 2 == 1);
 }
 
-/* Returns the beginning of a finding. */
+/* Returns the prefix of the verifier's finding. */
 static inline const char *tt_placement_text(enum tt_placement placement)
 {
     return placement == TT_IN_PLACE       ? "in place, "

@@ -66,7 +66,7 @@ static bool ref_is_same(const struct tt_ref *a, const struct tt_ref *b)
            a->stride == b->stride;
 }
 
-/* A copy of bytes onto themselves, in place, is omitted. */
+/* Emits a copy, unless its source and destination are equal (in place). */
 static void plan_emit_copy(struct tt_sched *s, const struct tt_coll *c, struct tt_ref to,
                            struct tt_ref from, uint64_t bytes)
 {

@@ -1,5 +1,5 @@
-/* Algorithms as data: plans in JSON (docs/plan-format.md), for their number of ranks and any
- * multiple of their sizes. */
+/* Algorithms as data: plans in JSON (docs/plan-format.md). A plan is valid for its number of ranks
+ * and any multiple of its size. */
 #ifndef TT_COMM_PLANFILE_H
 #define TT_COMM_PLANFILE_H
 

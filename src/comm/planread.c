@@ -36,8 +36,8 @@ static void go_to(struct reader *r, int64_t rank, int64_t round, int64_t step)
         *where = '\0';
 }
 
-/* Reads an integer up to `most`. If the member is missing, *out is unchanged, or it is an error
- * (must). */
+/* Reads an integer up to `most`. A missing member is an error if `must`; otherwise *out is
+ * unchanged. */
 static tutti_status plan_read_number(const struct reader *r, struct json_object *o, const char *key,
                                      bool must, uint64_t most, uint64_t *out)
 {

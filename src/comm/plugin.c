@@ -55,7 +55,7 @@ static tutti_algorithm_call public_call(const struct tt_coll *c)
 
 /* ---- steps of a plug-in ---------------------------------------------------------------------- */
 
-/* A round being emitted by a plug-in. Steps that violate a bound are omitted, and the first
+/* A round that a plug-in is emitting. Steps that violate a bound are omitted, and the first
  * violation is recorded. */
 struct emitter {
     tutti_schedule schedule;    /* first: the plug-in's view */
@@ -227,8 +227,7 @@ static uint64_t plugin_nrounds(const void *self, const struct tt_coll *c)
     return a->nrounds(&call);
 }
 
-/* Called only after tt_plugin_check: a plug-in that is a function of the call has no errors
- * then. */
+/* Called only after tt_plugin_check: a deterministic plug-in has no errors then. */
 static void emit_checked(const void *self, struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     uint32_t step;

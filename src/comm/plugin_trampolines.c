@@ -9,7 +9,8 @@ static struct slot {
 } slots[TT_SLOTS];
 static uint32_t taken;
 
-/* Complete functions, which is why these macros contain return: they differ only in a number. */
+/* Complete functions, which is why these macros contain return: they differ only in the index of
+ * their slot. */
 #define FUNCTIONS(n) \
     static bool fits_##n(const struct tt_coll *c)                                  \
     {                                                                              \

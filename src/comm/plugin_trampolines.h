@@ -1,6 +1,6 @@
-/* Trampolines for external algorithms: the functions of struct tt_algo get only the call, but
- * need the algorithm's data. Each slot has its own functions, which contain its number. Slots
- * are taken by one thread, and may then be used by any. */
+/* Trampolines for external algorithms: the functions of struct tt_algo get only the call, but need
+ * the algorithm's data. Each slot has its own functions, which contain its index. Only one thread
+ * takes slots; afterwards, any thread may use them. */
 #ifndef TT_COMM_PLUGIN_TRAMPOLINES_H
 #define TT_COMM_PLUGIN_TRAMPOLINES_H
 
@@ -25,8 +25,8 @@ const struct tt_algo *tt_slot_take(const struct tt_algo *like, const struct tt_s
                                    void *self);
 /* Returns the algorithm's data, if it is in a slot of these ops; else NULL. */
 const void *tt_slot_self(const struct tt_algo *algo, const struct tt_slot_ops *ops);
-/* Free the slots from the n-th on, and their data (tt_trampolines_drop: the data belongs to the
- * caller again); return the number of taken slots. */
+/* Free the slots from index n on, with their data (tt_trampolines_drop: the caller owns the data
+ * again). tt_trampolines_used returns the number of taken slots. */
 void tt_trampolines_free(uint32_t n);
 void tt_trampolines_drop(uint32_t n);
 uint32_t tt_trampolines_used(void);

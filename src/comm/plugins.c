@@ -27,8 +27,7 @@ static bool has_suffix(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* dlopen would search the system's folders for a name without a slash, so such names are
- * rejected. */
+/* dlopen would search the library path for a name without a slash, so such names are rejected. */
 static tutti_status load_algorithm(void *hash, const char *path)
 {
     if (has_suffix(path, ".json"))

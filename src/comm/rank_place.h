@@ -1,5 +1,5 @@
-/* What every rank knows of each rank of the job without its card: its location, its processors, and
- * whether it uses shared memory. Start-up sends each different sequence of places of a host once
+/* Data that every rank has of each rank of the job, without its card: its location, its processors,
+ * and whether it uses shared memory. Start-up sends each distinct sequence of places of a host once
  * (boot/tree_layout.h). */
 #ifndef TT_COMM_RANK_PLACE_H
 #define TT_COMM_RANK_PLACE_H
@@ -15,7 +15,7 @@ struct tt_rank_place {
 
 /* Writes a place without its host, which start-up proves. Returns the size. */
 size_t tt_rank_place_write(const struct tt_rank_place *p, uint8_t out[TT_BOOT_PLACE_BYTES]);
-/* Returns whether a rank can have written it. The host is 0. */
+/* Returns whether it is a valid place, i.e. one with host 0. */
 bool tt_rank_place_read(struct tt_rank_place *out, const uint8_t *place, size_t bytes);
 
 /* Adds the place of a rank, in order. The host of this rank is already in w->places. */

@@ -1,5 +1,5 @@
 /* The usual time between a query and its response, and the time without a response after which a
- * rank is silent. A pure state. */
+ * rank is silent. Pure. */
 #ifndef TT_COMM_RESPONSE_TIME_H
 #define TT_COMM_RESPONSE_TIME_H
 
@@ -12,7 +12,7 @@
 
 /* Zeroed before its first use. */
 struct tt_response_time {
-    uint64_t usual_ns;          /* the longest time, decaying */
+    uint64_t usual_ns;          /* decaying maximum of the response times */
 };
 
 /* Records that a response took ns. */

@@ -1,6 +1,6 @@
-/* Queries to the neighbours in the control overlay, and their responses, for dumps: who responds,
- * and how the clocks are related (neighbours.h). Queries are sent shortly before a deadline and for
- * each dump, not in operation. */
+/* Queries to the neighbours in the control overlay, and their responses, for dumps: which
+ * neighbours respond, and the offsets of their clocks (neighbours.h). Queries are sent only shortly
+ * before a deadline, and for each dump. */
 #ifndef TT_COMM_ROLL_CALL_H
 #define TT_COMM_ROLL_CALL_H
 
@@ -8,8 +8,8 @@
 #include "comm/comm.h"
 #include "trace/dump_state.h"
 
-/* Queries each neighbour, at most ten times a second: an operation is near its deadline. Any
- * thread, also under the progress lock. */
+/* Queries each neighbour, at most ten times a second. Called when an operation is near its
+ * deadline, by any thread, also under the progress lock. */
 void tt_roll_call_query(struct tt_world *w);
 /* Handles a frame of a neighbour: a query or a response. The caller holds the overlay's lock. */
 void tt_roll_call_handle(struct tt_world *w, const struct tt_overlay_event *ev);

@@ -56,8 +56,8 @@ static uint64_t plan_key(const struct tt_coll *c, const char *force)
     return tt_mix64(h) | 1;
 }
 
-/* Logs each shape of call once, while its plan is cached. v calls are planned each time, and
- * logged once. */
+/* Logs each shape of call once, while its plan is cached. Variable collectives are planned each
+ * time, but logged once. */
 static void log_plan(tutti_comm *comm, const struct tt_coll *c, const struct tt_plan *p)
 {
     const bool uneven = c->send_bytes || c->recv_bytes;
@@ -102,8 +102,8 @@ static tutti_status make_plan(tutti_comm *comm, const struct tt_coll *c, const c
     return TUTTI_OK;
 }
 
-/* Returns the place of a key's plan. A set has TT_PLAN_WAYS of them, so that the few shapes of a
- * loop do not evict each other. NULL: out of memory. */
+/* Returns the cache entry for a key's plan. A set has TT_PLAN_WAYS entries, so that the few shapes
+ * of a loop do not evict each other. NULL: out of memory. */
 static struct tt_plan *plan_place(tutti_comm *comm, uint64_t key)
 {
     struct tt_plan **set = &comm->plans[key / 2 % TT_PLAN_SETS], **end = set, *p;
@@ -115,7 +115,7 @@ static struct tt_plan *plan_place(tutti_comm *comm, uint64_t key)
         end = &p->next;
     }
     for (p = *set; p; p = p->next)
-        if (!p->key)            /* its choice failed */
+        if (!p->key)            /* the choice of this plan failed */
             return p;
     if (n < TT_PLAN_WAYS)
         return *end = calloc(1, sizeof **end);

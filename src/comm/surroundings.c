@@ -44,8 +44,8 @@ static tutti_status read_description(struct tt_surroundings *out, uint8_t *node)
     return TUTTI_OK;
 }
 
-/* Returns the GPU assigned to this process: by its bus id, or the only one that its launcher
- * makes visible. HIP's numbers refer to the GPUs that ROCR leaves visible. NULL: unknown. */
+/* Returns the GPU assigned to this process: by its bus id, or the only one that its launcher makes
+ * visible. HIP's indices refer to the GPUs that ROCR leaves visible. NULL: unknown. */
 static const struct tt_gpu *find_gpu(const struct tt_machine *m)
 {
     static const char *const visible[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",

@@ -28,7 +28,8 @@ static void guard_share(struct tt_thread_guard *e, uintptr_t owner)
     atomic_compare_exchange_strong(&e->owner, &owner, SHARED);
 }
 
-/* Makes the first thread the owner, or no thread, if the kernel has no membarrier. */
+/* Makes the first thread the owner. Without membarrier in the kernel, the entry is shared
+ * instead. */
 static uintptr_t entry_own(struct tt_thread_guard *e, uintptr_t self)
 {
     const bool barrier = barrier_of_all(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;

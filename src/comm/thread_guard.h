@@ -1,8 +1,8 @@
-/* One thread at a time may call on a communicator. An entry detects a second thread, which gets
- * an error instead of corrupting the communicator.
+/* Only one thread at a time may use a communicator. An entry detects a second thread, which gets an
+ * error instead of corrupting the communicator.
  *
  * The first thread that enters becomes the owner: it stores the name of its call in `fast`, with
- * plain instructions. The first other thread ends that permanently: from then on all threads
+ * ordinary stores. The first call of another thread ends this permanently: from then on all threads
  * enter by a compare-and-swap on `slow`. A membarrier(2) of the other thread replaces the
  * store-load barrier that the owner does not issue.
  *
@@ -27,18 +27,17 @@ struct tt_thread_guard {
 extern _Thread_local char tt_thread_guard_here
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* The calling thread; no other living thread has the same number. */
+/* Returns an ID of the calling thread, unique among live threads. */
 static inline uintptr_t tt_thread_guard_thread(void)
 {
     return (uintptr_t)&tt_thread_guard_here;
 }
 
-/* The rest of tt_thread_guard_take. */
+/* The slow path of tt_thread_guard_take. */
 const char *tt_thread_guard_take_slow(struct tt_thread_guard *e, uintptr_t self, const char *call);
 
 /* Begins `call`, a string that must be valid until its end. Returns NULL on success;
- * tt_thread_guard_leave ends it. Otherwise returns the call of another thread that is in
- * progress. */
+ * tt_thread_guard_leave ends it. Otherwise returns the call of another thread that is in progress. */
 static inline const char *tt_thread_guard_take(struct tt_thread_guard *e, const char *call)
 {
     const uintptr_t self = tt_thread_guard_thread();

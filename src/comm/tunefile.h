@@ -35,7 +35,7 @@ struct tt_tunefile {
                                                information */
     char wires[16];                 /* "shm", "tcp" or "shm+tcp": connections between the ranks */
     uint32_t nranks;
-    uint32_t *host_of;              /* [nranks] number of the rank's host, by first appearance */
+    uint32_t *host_of;              /* [nranks] index of the rank's host, by first appearance */
     bool complete;                  /* false: the measurement was interrupted */
     uint32_t nrows;
     struct tt_tune_row *row;        /* [nrows] by kind, bytes, index */
@@ -54,7 +54,7 @@ void tt_tunefile_free(struct tt_tunefile *f);
 /* Writes the file: rows by kind and bytes, then in their order. SYSTEM (logged), naming `path`. */
 tutti_status tt_tunefile_write(const struct tt_tunefile *f, FILE *to, const char *path);
 
-/* Returns whether it was measured with this placement and these `wires`; if not, prints the
+/* Returns whether the file was measured with this placement and these `wires`; if not, prints the
  * reason to why[cap]. */
 bool tt_tunefile_is_for(const struct tt_tunefile *f, const struct tt_layout *l, const char *wires,
                         char *why, size_t cap);
@@ -72,8 +72,8 @@ struct tt_tuned {
 bool tt_tunefile_find(const struct tt_tunefile *f, const struct tt_coll *c,
                       const struct tt_segment_limits *limits, struct tt_tuned *out);
 
-/* Returns whether calls of this kind can be looked up. Not v calls, whose sizes differ between
- * ranks, nor sends and receives, which have no choice. */
+/* Returns whether calls of this kind can be looked up. False for variable collectives, whose sizes
+ * differ between ranks, and for sends and receives, which have no choice. */
 bool tt_tunefile_has(enum tt_coll_kind kind);
 
 #endif

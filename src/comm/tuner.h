@@ -12,7 +12,8 @@ bool tt_comm_near_is_shm(const tutti_comm *comm);
  * the time of short calls. Equal on all ranks. */
 bool tt_comm_shares_cores(const tutti_comm *comm);
 
-/* Returns the configuration. It points into the communicator, and is valid as long as that. */
+/* Returns the configuration. It points into the communicator, and is valid as long as the
+ * communicator. */
 void tt_comm_tune_conf(const tutti_comm *comm, struct tt_tune_conf *out);
 
 /* Reads TUTTI_TUNE. "sim" (default): candidates are simulated; "model": closed forms only.

@@ -141,8 +141,7 @@ tutti_status tt_tunes_share(tutti_comm *comm)
         const bool mine = comm->rank == 0;
         uint8_t *told = mine ? t->told : malloc(t->told_bytes);
 
-        /* Out of memory: this rank must still take part in the collective, because the others
-         * wait. */
+        /* The other ranks wait for this one in the collective: fail their context, too. */
         if (!told) {
             st =
                 tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u bytes of tune files", t->told_bytes);

@@ -28,8 +28,8 @@ void tt_tunes_fini(struct tt_tunes *t);
 /* Parses rank 0's files: told[bytes]. */
 tutti_status tt_tunes_take(struct tt_tunes *t, const uint8_t *told, size_t bytes);
 
-/* Distributes rank 0's files. Collective over the first communicator of a world, before the
- * application has it. Costs nothing without files. On error no rank succeeds. */
+/* Distributes rank 0's files. Collective over the first communicator of a world, before it is
+ * returned to the application. Costs nothing without files. On error no rank succeeds. */
 tutti_status tt_tunes_share(tutti_comm *comm);
 
 /* Returns the connections between its ranks: "shm", "tcp" or "shm+tcp"; equal on every rank. */

@@ -161,7 +161,7 @@ tutti_status tt_world_set_constants(struct tt_world *w, const uint8_t *constants
     return TUTTI_OK;
 }
 
-/* Writes the settings that must be equal on all ranks, as far as they are not the defaults. */
+/* Writes the settings that must be equal on all ranks and differ from their defaults. */
 static void write_settings(struct tt_world *w)
 {
     char plugins[TT_PLUGINS_TEXT_BYTES];
@@ -191,7 +191,7 @@ static tutti_status world_set_values(struct tt_world *w, const struct tt_constan
         st = tt_param_get(TT_PARAM_TOPO_MEASURE, measures);
     if (!st)
         st = tt_param_get(TT_PARAM_HUGE_PAGES, &huge_pages);
-    if (!st)        /* read by tutti_gpu_create; an invalid value is an error of every program */
+    if (!st)        /* read by tutti_gpu_create; an invalid value is an error in every program */
         st = tt_param_get(TT_PARAM_GPU_PEER_COPIES, &unused);
     if (!st)        /* read by the transport tcp */
         st = tt_param_get(TT_PARAM_FAR_LANES, &unused);
@@ -337,7 +337,7 @@ static size_t copy_proven_card(struct tt_world *w, uint32_t rank, uint8_t *out)
     return bytes;
 }
 
-/* As above, for a card that has all parts. Returns 0 if there is none. */
+/* As copy_proven_card, for a card that has all parts. Returns 0 if there is none. */
 static size_t copy_card(struct tt_world *w, uint32_t rank, uint8_t *out)
 {
     const struct tt_record_entry *entry = tt_record_store_get(&w->records, rank);
@@ -396,7 +396,7 @@ tutti_status tt_world_complete(struct tt_world *w, const uint8_t *secret)
     return st;
 }
 
-/* Takes the records of start-up from the table, and sets the host in the engine's own card. */
+/* Moves the records of start-up out of the table, and sets the host in the engine's own card. */
 static void take_records(struct tt_world *w, struct tt_table *table)
 {
     const uint8_t *card;
@@ -430,7 +430,7 @@ static tutti_status repack_records(struct tt_world *w)
 
         memcpy(record, entry->record, entry->bytes);
         own_part = record + (card - entry->record);
-        tt_engine_card_set_host(own_part, bytes, holder);   /* which the trim compares */
+        tt_engine_card_set_host(own_part, bytes, holder);   /* compared by tt_engine_trim_card */
         tt_engine_trim_card(w->engine, own_part, bytes);
         st = tt_record_store_add(&packed, holder, record, entry->bytes);
     }
@@ -498,7 +498,7 @@ tutti_status tt_world_send_refusal(const struct tt_launch *launch, tutti_status 
     return tt_fail_again(st, sentence);
 }
 
-/* Takes the security of connections from the session, or else from the settings. */
+/* Sets the security of connections: that of the elastic run, or else of the settings. */
 static tutti_status world_set_security(struct tt_world *w, const struct tt_world_conf *conf,
                                        struct tt_engine_conf *engine)
 {
@@ -648,7 +648,7 @@ tutti_status tt_world_start(struct tt_world *w, const struct tt_engine_hooks *ho
 {
     tutti_status st;
 
-    if (!w->overlay && w->nranks > 1)     /* a session; start-up logs it later */
+    if (!w->overlay && w->nranks > 1)     /* an elastic run; start-up logs it later */
         tt_world_log_layout(w);
     tt_engine_set_hooks(w->engine, hooks);
     st = tt_world_open_status(w);

@@ -1,5 +1,5 @@
 /* Worlds: the engine of a process in a job, and what the job's ranks have in common. comm.h has the
- * steps that sessions use as well. */
+ * steps that elastic runs use as well. */
 #ifndef TT_COMM_WORLD_H
 #define TT_COMM_WORLD_H
 

@@ -8,7 +8,7 @@
 _Static_assert(TT_SNAPSHOT_WAITS_MAX >= TT_WAITINGS && TT_STATUS_WIRES_MAX >= TT_LANE_KINDS,
                "room for all entries");
 
-/* The ranks that collectives of this process wait for. */
+/* Lists the ranks that collectives of this process wait for. */
 static uint32_t world_waits(void *arg, struct tt_snapshot_wait *out)
 {
     struct tt_world *w = arg;
@@ -26,7 +26,7 @@ static uint32_t world_waits(void *arg, struct tt_snapshot_wait *out)
     return kept;
 }
 
-/* The lanes of this process. */
+/* Lists the lanes of this process. */
 static uint32_t world_lanes(void *arg, struct tt_status_lanes *out)
 {
     struct tt_world *w = arg;

@@ -1,11 +1,12 @@
-/* Connections: unauthenticated until they have joined, then members', then those being refused
- * or closed. The resources of each are bounded:
+/* Connections: unauthenticated ones, those of members, and those being refused or closed. Their
+ * resources are bounded:
  *
- *   unauthenticated   number and duration. If there are too many, those of the address with the
- *                     most are closed first.
- *   addresses         connections per second, after a burst. Others wait to be read.
- *   members           messages and bytes per second. Others wait to be read. A member that does not
- *                     read its messages is not read either. It is closed when too much is queued.
+ *   unauthenticated   number and duration. If there are too many, the oldest one of the address
+ *                     with the most is closed.
+ *   addresses         connections per second, after a burst. Further connections are read later.
+ *   members           messages and bytes per second. Further messages are read later. A member
+ *                     that does not read its messages is not read either, and is closed when too
+ *                     much is queued.
  *   garbage           closes its connection, without other effects. */
 #include <errno.h>
 #include <netinet/in.h>
@@ -29,13 +30,13 @@
 #define QUEUE_MAX (2u * TT_ELMSG_BYTES_MAX + TT_ELMSG_OPS_BYTES_MAX + 65536u)
 /* queued bytes above which a member's messages are not read */
 #define READ_QUEUE_MAX 262144u
-/* bytes of a message with the cost of another message */
+/* bytes of a message that count as one more message */
 #define UNIT_BYTES 256u
 #define UNITS_PER_S 10000u
 #define UNITS_BURST 2000u
-/* connections of one address, after as many as a run has members */
+/* connections per second from one address, after a burst of as many as a run has members */
 #define JOINS_PER_S 100u
-/* time for reading the reason of a refusal */
+/* time in which a refused peer may read the reason */
 #define LEAVE_NS (2 * TT_SECOND)
 
 /* ---- lists ---- */
@@ -65,7 +66,7 @@ static void conn_wait_until(struct tt_coordinator *c, struct tt_conn *conn, uint
     TAILQ_INSERT_TAIL(&c->waiting, conn, waiting);
 }
 
-/* Closes it at once. */
+/* Closes the connection at once. */
 static void conn_end(struct tt_coordinator *c, struct tt_conn *conn)
 {
     if (conn->state == TT_CONN_ENDED)
@@ -74,8 +75,8 @@ static void conn_end(struct tt_coordinator *c, struct tt_conn *conn)
     set_conn_state(c, conn, TT_CONN_ENDED);
 }
 
-/* Refuses a connection. The first failed handshake is logged as a warning, since it may be a
- * misconfigured member; others cannot fill the log. */
+/* Refuses a connection. Only the first failed handshake is logged as a warning: it may be a
+ * misconfigured member, but peers must not be able to fill the log. */
 static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn,
                         enum tt_snapshot_refusal why, const char *text)
 {
@@ -87,7 +88,7 @@ static void conn_refuse(struct tt_coordinator *c, struct tt_conn *conn,
     conn_end(c, conn);
 }
 
-/* Ends a connection whose channel has failed with this negative errno. */
+/* Closes a connection whose channel has failed with this negative errno. */
 static void end_for(struct tt_coordinator *c, struct tt_conn *conn, int err)
 {
     const char *why = tt_stream_why(tt_channel_stream(conn->channel));
@@ -131,8 +132,8 @@ static void conn_update_events(struct tt_coordinator *c, struct tt_conn *conn)
 
 /* ---- new connections ------------------------------------------------------------------------- */
 
-/* Returns the rate limiter of this address. If there are too many addresses, replaces the one
- * that was idle for longest. */
+/* Returns the rate limiter of this address. If there are too many addresses, replaces the one that
+ * has been idle for the longest time. */
 static struct tt_rate *origin_rate(struct tt_coordinator *c, const uint8_t who[16])
 {
     struct tt_origin *oldest = &c->origins[0];
@@ -223,7 +224,7 @@ static void conns_accept_one(struct tt_coordinator *c, int fd)
         close(fd);
         return;
     }
-    if (at.ss_family == AF_UNIX)        /* base/near.h */
+    if (at.ss_family == AF_UNIX)        /* see base/near.h */
         *(struct sockaddr_in *)&at =
             (struct sockaddr_in){ .sin_family = AF_INET,
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -242,7 +243,7 @@ static void conns_accept_one(struct tt_coordinator *c, int fd)
     c->counts[TT_CONN_UNAUTHENTICATED]++;
     ev.data.ptr = conn;
     if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
-        conn->let_go = true; /* the state machine has no record of it */
+        conn->let_go = true; /* the state machine does not have this connection */
         conn_end(c, conn);
         return;
     }
@@ -271,8 +272,7 @@ void tt_conns_accept(struct tt_coordinator *c, struct tt_door *door)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Returns whether conn may be read now. If not, schedules the time at which it may, unless conn is
- * clogged. */
+/* Returns whether conn may be read now. If not, schedules the next read, unless conn is clogged. */
 static bool may_read(struct tt_coordinator *c, struct tt_conn *conn)
 {
     const uint64_t next_ns = tt_rate_next_ns(&conn->rate, c->clock_ns);

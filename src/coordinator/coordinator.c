@@ -1,11 +1,10 @@
 /* The coordinator's thread. Each iteration of its loop waits, passes all events to the state
- * machine, and makes its records durable. Then it performs the decided actions, and reports
- * connections that ended meanwhile.
+ * machine, and makes its records durable. Then it performs the machine's actions, and reports the
+ * connections that have closed meanwhile.
  *
- * The state machine's time is not that of the clock: it advances by at most a quarter of a lease
- * per iteration. If this process was stopped, or its disk slow, messages of members are waiting in
- * their sockets. All of them are read in the next iteration, before any member is considered
- * silent. */
+ * The state machine has its own time, which advances by at most a quarter of a lease per iteration.
+ * If this process was suspended, or its disk slow, messages of members are waiting in their
+ * sockets. All of them are read in the next iteration, before any member is considered silent. */
 #include "coordinator/coordinator.h"
 
 #include <errno.h>
@@ -102,7 +101,7 @@ static void take_event(struct tt_coordinator *c, const struct epoll_event *ev)
     }
 }
 
-/* Handles messages before time advances for the other members. */
+/* Handles received messages before the TICK, which may declare silent members lost. */
 static void loop_turn(struct tt_coordinator *c)
 {
     const int n = epoll_wait(c->epoll, c->events, c->nevents_max, timeout_ms(c));
@@ -132,7 +131,7 @@ static void *loop(void *context)
 {
     struct tt_coordinator *c = context;
 
-    (void)tt_float_env_enter();     /* not the environment of the creating thread */
+    (void)tt_float_env_enter();     /* not the floating-point environment of the creating thread */
     while (!atomic_load(&c->stop) && !c->failed)
         loop_turn(c);
     tt_conns_drop_all(c);
@@ -147,7 +146,8 @@ static void *loop(void *context)
 
 /* ---- settings ---- */
 
-/* INVALID unless `text`, where members connect, is protected against unauthenticated peers. */
+/* Returns INVALID if other hosts can reach the address without authentication, and this was not
+ * requested. */
 static tutti_status check_listener(const struct tt_coordinator_conf *conf, const char *text,
                                    bool loopback)
 {
@@ -214,7 +214,7 @@ static void coordinator_set_defaults(struct tt_coordinator_conf *conf)
         conf->members_max = TT_ELASTIC_MEMBERS_MAX;
 }
 
-/* Reads its files, as they will be used. */
+/* Reads the certificate files in the same way as the coordinator does later. */
 static tutti_status check_secure(const struct tt_coordinator_conf *conf)
 {
     struct tt_secure *secure;
@@ -304,13 +304,13 @@ static tutti_status set_up_core(struct tt_coordinator *c)
                                   .emit = tt_group_commit_emit,
                                   .context = c };
 
-    /* touched only as far as there are members */
+    /* calloc'ed pages are mapped only for actual members */
     conf.members = calloc(conf.members_max, sizeof *conf.members);
     conf.order = calloc(conf.members_max, sizeof *conf.order);
     conf.scratch = malloc(TT_ELMSG_BYTES_MAX);
-    /* touched only after a measurement */
+    /* accessed only after a measurement */
     conf.ring_memory = malloc(tt_coord_ring_bytes(conf.ring_peers_max));
-    c->core.conf = conf; /* so that they are freed */
+    c->core.conf = conf; /* so that coordinator_release frees them */
     c->last = malloc(TT_ELMSG_BYTES_MAX);
     c->nevents_max = (int)(c->conf.members_max + TT_STRANGERS_MAX + TT_LEAVERS_MAX + TT_LISTEN_MAX);
     c->events = calloc((size_t)c->nevents_max, sizeof *c->events);
@@ -414,7 +414,7 @@ tutti_status tt_coordinator_create(struct tt_coordinator **out,
 
 void tt_coordinator_destroy(struct tt_coordinator *c)
 {
-    /* the process is exiting: its thread may have been stopped */
+    /* the process is exiting: the thread may be blocked forever */
     if (!c || (tt_openssl_is_over() && !tt_secure_is_plain(c->secure)))
         return;
     atomic_store(&c->stop, true);

@@ -1,11 +1,11 @@
-/* The process of a coordinator around its state machine (elastic/coord.h): a thread that
- * listens, reads members' messages, and performs the machine's actions in order. State that must
- * survive a crash is in the journal before any member receives it. A failure of the journal ends
- * the coordinator, like a crash. The run continues when it is restarted on the same journal.
+/* The process of a coordinator around its state machine (elastic/coord.h): a thread that listens,
+ * reads members' messages, and performs the machine's actions in order. State that must survive a
+ * crash is in the journal before any member receives it. A failure of the journal stops the
+ * coordinator, like a crash. The run continues when it is restarted on the same journal.
  *
- * Resources used by peers and members are bounded: the number and duration of connections that
- * have not joined, and the connection rate of an address. For a member, its message rate is
- * bounded, and its queue if it does not read. */
+ * Resources used by peers and members are bounded: the number and duration of connections that have
+ * not joined, and the connection rate of an address. For a member, the message rate and the queue
+ * of unread messages are bounded. */
 #ifndef TT_COORDINATOR_COORDINATOR_H
 #define TT_COORDINATOR_COORDINATOR_H
 
@@ -44,18 +44,18 @@ tutti_status tt_coordinator_check(const struct tt_coordinator_conf *conf);
 tutti_status tt_coordinator_create(struct tt_coordinator **out,
                                    const struct tt_coordinator_conf *conf,
                                    struct tt_journal *journal);
-/* Stops it. Connections are closed without a message, so members wait for the next one on the
- * same journal. c may be NULL. */
+/* Stops the coordinator. Connections are closed without a message, so members wait for the next
+ * coordinator on the same journal. c may be NULL. */
 void tt_coordinator_destroy(struct tt_coordinator *c);
 
-/* Prints the name of this process for other coordinators of the run. listen: its first address. */
+/* Prints this process's name for other coordinators of the run. listen: its first address. */
 void tt_coordinator_call_it(char *out, size_t bytes, const char *listen);
-/* Returns its i-th address, e.g. "127.0.0.1:4711"; NULL after the last one. */
+/* Returns the i-th address on which it listens, e.g. "127.0.0.1:4711"; NULL after the last one. */
 const char *tt_coordinator_address(const struct tt_coordinator *c, uint32_t i);
 /* Returns its state for other threads, valid as long as the coordinator. Any thread. */
 struct tt_board *tt_coordinator_board(struct tt_coordinator *c);
-/* Return a descriptor that becomes readable if it ends because of an error, and that error; OK
- * while it runs. Any thread. */
+/* Return a descriptor that becomes readable if the coordinator stops because of an error, and this
+ * error; OK while it runs. Any thread. */
 int tt_coordinator_ended_fd(const struct tt_coordinator *c);
 tutti_status tt_coordinator_error(struct tt_coordinator *c, char *text, size_t bytes);
 

@@ -93,8 +93,8 @@ static tutti_status split_addresses(char *text, const char *out[TT_LISTEN_MAX], 
 
 /* ---- the journal ---- */
 
-/* Creates a descriptor that becomes readable after wait_ms. 0: at once, which needs a non-zero
- * timer. Negative: *out is -1, which never becomes readable. */
+/* Creates a descriptor that becomes readable after wait_ms. 0: at once (a timer of 0 would be
+ * disabled, so it is 1 ns). Negative: *out is -1, which never becomes readable. */
 static tutti_status timer_create_ms(int64_t wait_ms, int *out)
 {
     const struct itimerspec after = { .it_value = { .tv_sec = wait_ms / 1000,

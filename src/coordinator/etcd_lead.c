@@ -15,7 +15,7 @@
 #include "reduce/float_env.h"
 
 #define FIRST_S 5                       /* timeout of the first request, in seconds */
-/* seconds of these before it is logged that etcd does not respond */
+/* seconds without a response of etcd after which a warning is logged */
 #define UNREACHABLE_LOG_S 1
 #define CALL_NS TT_SECOND
 #define STANDBY_POLL_MS 200             /* interval between a standby's checks for the leader */
@@ -23,8 +23,8 @@
 #define WHY_BYTES 160
 
 struct tt_etcd_lead {
-    struct tt_etcd *etcd;               /* of tt_etcd_lead_begin, then of the thread */
-    const struct tt_etcd_lead_conf *conf;   /* during tt_etcd_lead_begin */
+    struct tt_etcd *etcd;               /* used by tt_etcd_lead_begin, then only by the thread */
+    const struct tt_etcd_lead_conf *conf;   /* valid during tt_etcd_lead_begin */
     char *key;
     int64_t lease, ttl_s, term;
     bool threaded;
@@ -33,10 +33,10 @@ struct tt_etcd_lead {
     pthread_cond_t ends;
     bool ending, lost;
     char why[WHY_BYTES];                /* if lost: the reason */
-    uint64_t until_ns;                  /* by a clock that includes suspension */
+    uint64_t until_ns;                  /* end of the lease, by a clock that includes suspension */
 };
 
-/* After a suspension of the machine, the lease has expired. */
+/* Includes the time in which the host was suspended, since etcd's lease expires meanwhile. */
 static uint64_t clock_ns(void)
 {
     struct timespec now;
@@ -47,8 +47,8 @@ static uint64_t clock_ns(void)
 
 /* ---- lease ----------------------------------------------------------------------------------- */
 
-/* etcd counts from the receipt of the request, which is after its sending; a tenth is subtracted
- * for clock differences. */
+/* The lease counts from the time at which the request was sent, because etcd counts from a later
+ * time, its receipt. A tenth is subtracted for differences in clock rate. */
 static void extend_lease(struct tt_etcd_lead *l, uint64_t asked_ns)
 {
     pthread_mutex_lock(&l->lock);
@@ -108,7 +108,7 @@ static void *lease_thread(void *lead)
     uint64_t next_ns = tt_now_ns();
     bool done = false;
 
-    (void)tt_float_env_enter();     /* not the environment of the creating thread */
+    (void)tt_float_env_enter();     /* not the floating-point environment of the creating thread */
     while (!done) {
         struct timespec at;
 
@@ -148,7 +148,7 @@ static struct json_object *condition(const char *key, int64_t create_revision)
     return c;
 }
 
-/* Creates the key, if it does not exist. *term: 0 if it does. */
+/* Creates the key if it does not exist. *term: 0 if it already exists. */
 static tutti_status claim(struct tt_etcd_lead *l, int64_t *term)
 {
     struct json_object *request = json_object_new_object(), *put = json_object_new_object(),
@@ -201,8 +201,8 @@ static tutti_status get_leader(struct tt_etcd_lead *l, uint64_t patience_ns, str
     return TUTTI_OK;
 }
 
-/* Tries to lead once, if there is no leader: *term. A claim without a response may have been
- * executed: then the key has this process's lease. */
+/* Makes one attempt to become leader, if there is none; *term: 0 if it failed. An earlier attempt
+ * without a response may have succeeded: then the key has this process's lease. */
 static tutti_status try_once(struct tt_etcd_lead *l, struct leader *leader, int64_t *term)
 {
     tutti_status st = get_leader(l, CALL_NS, leader);
@@ -227,7 +227,8 @@ static bool is_stopped(const struct tt_etcd_lead *l, int wait_ms)
     return poll(&fd, 1, wait_ms) > 0;
 }
 
-/* reported: the last reported leader. The leader may be this process before it lost the store. */
+/* reported: the last reported leader. The leader may be this process, from the time before it lost
+ * its connection to the store. */
 static void report_leader(const struct tt_etcd_lead *l, const char *leader,
                           char reported[WHO_BYTES])
 {

@@ -17,8 +17,8 @@ struct tt_event_log {
 /* Adds an event at the current time; long texts are truncated. Also logs it, at level info. */
 void tt_event_log_add(struct tt_event_log *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* Adds the event of a journal record. from: the address of the member that caused it, or "";
- * cause: of the epoch, if it begins one. */
+/* Adds the event of a journal record. from: the address of the member that caused it, or ""; cause:
+ * if it begins an epoch, the cause. */
 void tt_event_log_record(struct tt_event_log *c, const void *data, size_t bytes, const char *from,
                          const struct tt_coord_cause *cause);
 /* Adds the revocation of the epoch, which has no record. */

@@ -1,6 +1,6 @@
 /* The machine's actions in an iteration of the loop are deferred until the records of the iteration
- * are durable, with one commit for all steps. Then they are performed in order. Nothing is sent
- * before that, so a failed commit has the same effect as a crash before the iteration. */
+ * are durable. One commit includes all steps. Then the actions are performed in order. Nothing is
+ * sent before that, so a failed commit has the same effect as a crash before the iteration. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "coordinator/internal.h"
 
-/* A journal longer than the state by this factor is replaced by a short one. */
+/* A journal that is longer than the state by this factor is replaced by a shorter one. */
 #define LONG_JOURNAL 4u
 #define SHORT_JOURNAL 256u
 
@@ -40,7 +40,7 @@ static void push(struct tt_coordinator *c, const struct tt_deed *deed)
     c->deeds[c->ndeeds++] = *deed;
 }
 
-/* A view goes to all its members: a message equal to the previous one shares its parcel. */
+/* A view is sent to all its members: equal consecutive messages share a parcel. */
 static void defer_send(struct tt_coordinator *c, const struct tt_coord_act *act)
 {
     struct tt_deed deed = { .conn = conn_of(act->conn), .parcel = c->last_parcel };
@@ -64,7 +64,7 @@ static void defer_send(struct tt_coordinator *c, const struct tt_coord_act *act)
     push(c, &deed);
 }
 
-/* Called before the events that follow from it in the same step, e.g. a failed round. */
+/* Called before other events of the same step are added, e.g. a failed round. */
 static void report_revoked(struct tt_coordinator *c)
 {
     if (c->revoked_epoch == c->core.revoked_epoch)
@@ -201,8 +201,8 @@ static bool take_record(void *context, const void *data, size_t bytes)
     return r->st == TUTTI_OK;
 }
 
-/* The journal is read with room for the maximum number of members, so that the error can state
- * their number. */
+/* The journal is read without the configured limit on members, so that the error can state their
+ * number. */
 static tutti_status bound_members(struct tt_coordinator *c)
 {
     if (c->core.nmembers > c->conf.members_max)

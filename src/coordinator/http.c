@@ -1,5 +1,5 @@
-/* libmicrohttpd reads requests and writes responses. Connections come from a separate listener,
- * so that they can be counted, aged, and refused without spinning when descriptors run out.
+/* libmicrohttpd reads requests and writes responses. A separate listener accepts connections, so
+ * that they can be counted and timed out, and do not cause a busy loop when descriptors run out.
  * Everything runs in one thread, with one epoll. */
 #include "coordinator/http.h"
 
@@ -22,11 +22,11 @@
 #include "coordinator/listen.h"
 #include "reduce/float_env.h"
 
-/* memory of a connection: request and headers; of a response only the headers */
+/* memory of a connection: for the request, and for the headers of the response */
 #define REQUEST_BYTES_MAX 16384u
-#define LISTENERS 4u                /* addresses of one text: "localhost" has two */
+#define LISTENERS 4u                /* maximum addresses of one text: "localhost" has two */
 
-enum { WHO_LIBRARY, WHO_STOP, WHO_LISTENER };   /* the last: the first listener */
+enum { WHO_LIBRARY, WHO_STOP, WHO_LISTENER };   /* from WHO_LISTENER: the listeners */
 
 /* A response shared by all requests within a short time. */
 struct kept {
@@ -89,7 +89,7 @@ static enum MHD_Result respond_text(struct MHD_Connection *c, unsigned status, c
     return done;
 }
 
-/* Renews the page if it is old. False: out of memory. */
+/* Writes the page again if the stored one is old. False: out of memory. */
 static bool refresh_page(struct tt_http *h, uint32_t page)
 {
     struct kept *k = &h->kept[page];
@@ -124,8 +124,8 @@ static bool refresh_page(struct tt_http *h, uint32_t page)
     return true;
 }
 
-/* Returns whether the request was addressed to this machine's loopback. An address cannot be
- * redirected, but a name can. */
+/* Returns whether the Host header is missing, an address or "localhost": a foreign page may have
+ * redirected any other name to this host. */
 static bool is_for_loopback(struct MHD_Connection *c)
 {
     const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
@@ -201,7 +201,7 @@ static uint32_t oldest(const struct tt_http *h, uint32_t *nopen)
     return found;
 }
 
-/* The library detects its end, and closes it. */
+/* Shuts down the connection; the library detects this, and closes it. */
 static void http_end_connection(struct tt_http *h, uint32_t at)
 {
     shutdown(h->open[at].fd, SHUT_RDWR);
@@ -209,7 +209,7 @@ static void http_end_connection(struct tt_http *h, uint32_t at)
     MHD_run(h->library);
 }
 
-/* Ends connections that took too long; returns the time until the next one in ms, or -1. */
+/* Closes connections that took too long; returns the time until the next deadline in ms, or -1. */
 static int end_overdue(struct tt_http *h)
 {
     uint32_t nopen;
@@ -244,7 +244,7 @@ static void take_connections(struct tt_http *h, struct tt_acceptor *a)
         if (getpeername(fd, (struct sockaddr *)&from, &bytes) != 0)
             close(fd);
         else
-            /* closes it on failure */
+            /* closes fd on failure */
             MHD_add_connection(h->library, fd, (struct sockaddr *)&from, bytes);
     }
 }
@@ -264,7 +264,7 @@ static void *http_thread(void *server)
     struct tt_http *h = server;
     struct epoll_event ev[LISTENERS + 2];
 
-    (void)tt_float_env_enter();     /* not the environment of the creating thread */
+    (void)tt_float_env_enter();     /* not the floating-point environment of the creating thread */
     for (;;) {
         const int n = epoll_wait(h->epoll, ev, LISTENERS + 2, wait_ms(h));
 

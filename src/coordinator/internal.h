@@ -14,11 +14,11 @@
 #include "secure/channel.h"
 
 #define TT_STRANGERS_MAX 1024u      /* connections that have not joined */
-#define TT_LEAVERS_MAX 256u         /* connections that are sent a reason, and closed */
+#define TT_LEAVERS_MAX 256u         /* connections that are being closed after a reason was sent */
 #define TT_ORIGINS 512u             /* addresses with a rate limiter */
 
-/* The kind of an entry in the epoll set: the first field of the object that its pointer refers
- * to. */
+/* The kind of an entry in the epoll set. It is the first field of the object to which the entry's
+ * pointer refers. */
 enum tt_source { TT_SOURCE_WAKE, TT_SOURCE_DOOR, TT_SOURCE_CONN };
 
 struct tt_door {
@@ -40,14 +40,14 @@ enum tt_conn_state {
 struct tt_conn {
     enum tt_source source;
     enum tt_conn_state state;
-    struct tt_coord_conn core;          /* identifies it for the state machine */
+    struct tt_coord_conn core;          /* identifies the connection for the state machine */
     struct tt_channel *channel;
     TAILQ_ENTRY(tt_conn) place;         /* in the list of its state, the oldest first */
     TAILQ_ENTRY(tt_conn) waiting;       /* in the list of connections with a scheduled read */
     bool waits, let_go;                 /* let_go: the machine emitted CLOSE */
-    bool clogged;                       /* not read until it has read its messages */
+    bool clogged;                       /* not read until the peer has read its messages */
     uint32_t watched;                   /* events in the epoll set */
-    uint64_t since_ns;                  /* beginning of its state */
+    uint64_t since_ns;                  /* time at which its state began */
     uint64_t again_ns;                  /* waits: time of the scheduled read */
     uint64_t measure_ns;                /* time of the next measurement of the round trip */
     struct tt_rate rate;                /* rate of the connection's messages */
@@ -66,7 +66,7 @@ struct tt_origin {
 struct tt_deed {
     struct tt_conn *conn;
     struct tt_parcel *parcel;           /* NULL: close */
-    bool owns;                          /* the first of those that share the parcel */
+    bool owns;                          /* the first of the actions that share the parcel */
 };
 
 struct tt_coordinator {
@@ -89,7 +89,8 @@ struct tt_coordinator {
     /* The following fields are used only by the thread. */
     struct tt_coord core;
     uint64_t clock_ns;                  /* time at the start of this iteration of the loop */
-    uint64_t core_ns;                   /* the machine's time: excludes stalls of this process */
+    uint64_t core_ns;                   /* the machine's time, which excludes stalls of this
+                                           process */
     struct tt_conn_list conns[TT_CONN_STATES];
     uint32_t counts[TT_CONN_STATES];
     struct tt_conn_list waiting;
@@ -105,11 +106,11 @@ struct tt_coordinator {
     bool replacing;                     /* records belong to a shorter journal, and are not
                                            reported as events */
     const struct tt_conn *sender;      /* sender of the message being handled; NULL */
-    tutti_status failed;                /* error that ends the coordinator */
+    tutti_status failed;                /* error that stops the coordinator */
     int64_t started_unix_ms;
     struct tt_event_log chronicle;
     uint64_t revoked_epoch;             /* last epoch reported as revoked */
-    struct epoll_event *events;         /* [nevents_max] of one iteration: enough for all
+    struct epoll_event *events;         /* [nevents_max] events of one iteration: enough for all
                                            connections */
     int nevents_max;
 };
@@ -121,7 +122,7 @@ void tt_conns_accept(struct tt_coordinator *c, struct tt_door *door);
 void tt_conns_on_events(struct tt_coordinator *c, struct tt_conn *conn, uint32_t events);
 /* Handles due timers: scheduled reads, deadlines. */
 void tt_conns_due(struct tt_coordinator *c);
-/* Returns the time of the next one, or TT_NEVER. */
+/* Returns the time of the next timer, or TT_NEVER. */
 uint64_t tt_conns_next_ns(const struct tt_coordinator *c);
 /* Performs the deferred actions of the machine: sends messages and closes connections. */
 void tt_conns_perform(struct tt_coordinator *c);
@@ -137,14 +138,14 @@ void tt_conns_drop_all(struct tt_coordinator *c);
 void tt_group_commit_emit(void *context, const struct tt_coord_act *act);
 /* Runs a step of the machine at the current time. */
 void tt_group_commit_step(struct tt_coordinator *c, const struct tt_coord_event *ev);
-/* Makes the records durable. On failure sets c->failed, and returns false: the other actions must
- * not be performed. */
+/* Makes the records durable. On failure sets c->failed, and returns false: the deferred actions
+ * must not be performed. */
 bool tt_group_commit_records(struct tt_coordinator *c);
 /* Discards the actions, and shortens the journal if it is long. */
 void tt_group_commit_finish(struct tt_coordinator *c);
 /* Discards the actions. */
 void tt_group_commit_drop(struct tt_coordinator *c);
-/* Reads the journal into the machine, starts it, and commits that. */
+/* Reads the journal into the machine, starts the machine, and commits its first records. */
 tutti_status tt_group_commit_begin(struct tt_coordinator *c);
 
 /* show.c: the snapshot */

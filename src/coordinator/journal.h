@@ -16,7 +16,8 @@ struct tt_journal_ops {
     const char *name;       /* unique; also the file's name: "sqlite" */
 
     /* Passes each record to `take`, the oldest first, until it returns false, which is not an
-     * error. Must precede the first append. An error names the damage; nothing was changed. */
+     * error. Call before the first append. On error, the message describes the damage, and nothing
+     * was changed. */
     tutti_status (*read)(struct tt_journal *j,
                          bool (*take)(void *context, const void *data, size_t bytes),
                          void *context);
@@ -25,14 +26,14 @@ struct tt_journal_ops {
     /* With the next commit, all existing records are atomically replaced by those appended from
      * here on. */
     tutti_status (*replace)(struct tt_journal *j);
-    /* Returns when all appended records are durable. After an error here or in append or
-     * replace, the data of this commit must not be sent, and only close may follow. A later
-     * reader finds either the previous records or all of them. */
+    /* Returns when all appended records are durable. After an error in commit, append or replace,
+     * nothing that depends on these records may be sent, and only close may follow. A later reader
+     * finds either the previous records or all of them. */
     tutti_status (*commit)(struct tt_journal *j);
-    /* Returns an error if another coordinator has taken over, or may have. Never blocks; called
-     * often. */
+    /* Returns an error if another coordinator has taken over, or may have done so. Never blocks;
+     * called often. */
     tutti_status (*check)(struct tt_journal *j);
-    /* Closes it, so that others can open it. */
+    /* Closes the journal, so that other coordinators can open it. */
     void (*close)(struct tt_journal *j);
 };
 
@@ -41,18 +42,18 @@ struct tt_journal {
     const struct tt_journal_ops *ops;
 };
 
-/* Keeps nothing: the run ends with its coordinator. On success *out belongs to the caller, until
- * close. */
+/* Opens a journal that stores nothing: the run cannot continue without its coordinator. On success
+ * *out belongs to the caller, until close. */
 tutti_status tt_journal_none_open(struct tt_journal **out);
-/* In a file, which is created if necessary. INVALID: not a journal, damaged, or in use by
- * another coordinator. Ownership as above. */
+/* Opens a journal in a file, which is created if necessary. INVALID: not a journal, damaged, or in
+ * use by another coordinator. Ownership as above. */
 tutti_status tt_journal_sqlite_open(struct tt_journal **out, const char *path);
 
 struct tt_journal_etcd_conf {
     const char *store;      /* "etcd://host:port[,host:port...]/prefix": servers of one etcd, and
                                the prefix of all keys of this run */
-    const char *who;        /* name of this coordinator for others */
-    uint32_t lease_s;       /* time without a message after which another one leads; 0:
+    const char *who;        /* name of this coordinator, as displayed by others */
+    uint32_t lease_s;       /* time without a message after which another coordinator may lead; 0:
                                TT_ETCD_LEASE_S */
     int stop_fd;            /* readable: stop waiting; -1 */
     bool patient;           /* also waits for an unreachable etcd */
@@ -62,12 +63,12 @@ struct tt_journal_etcd_conf {
                                                                called */
     void *context;
 };
-/* Checks conf's store without a request. INVALID names it and the cause; UNSUPPORTED: built
- * without libcurl. */
+/* Checks conf's store without a request. INVALID: the message contains the store and the cause;
+ * UNSUPPORTED: built without libcurl. */
 tutti_status tt_journal_etcd_check(const struct tt_journal_etcd_conf *conf);
-/* In etcd, for several coordinators of one run: waits until there is no other leader. While it
- * leads no other can write, and afterwards it cannot. INVALID: the store's text is invalid, or
- * its content is damaged; SYSTEM: etcd is unreachable; ABORTED: stop_fd. */
+/* Opens a journal in etcd, for several coordinators of one run: waits until there is no other
+ * leader. Only the leader can write. INVALID: the store's text is invalid, or its content is
+ * damaged; SYSTEM: etcd is unreachable; ABORTED: stop_fd. */
 tutti_status tt_journal_etcd_open(struct tt_journal **out, const struct tt_journal_etcd_conf *conf);
 
 #endif

@@ -5,11 +5,11 @@
  *   PREFIX/journal            "tutti 1 GENERATION PIECES HASH": the valid pieces of the journal
  *   PREFIX/records/G/N        piece N of generation G: records, each preceded by its length
  *
- * A commit writes its records to new pieces, and with the last of them updates PREFIX/journal;
- * before that they are ignored. Each transaction has two conditions: this process leads, and
- * PREFIX/journal is as it left it. Therefore requests of a deposed leader change nothing,
- * whenever they arrive; nor does a repeated request. A shorter journal is another generation;
- * the old one is deleted together with that update. */
+ * A commit writes its records to new pieces. The last one is written together with PREFIX/journal;
+ * until then they are ignored. Each transaction has two conditions: this process leads, and
+ * PREFIX/journal has not changed since its last commit. Therefore requests of a deposed leader
+ * change nothing, whenever they arrive, and neither do repeated requests. A shorter journal is a
+ * new generation; the old one is deleted in the transaction that updates PREFIX/journal. */
 #include "coordinator/journal.h"
 
 #include <inttypes.h>
@@ -39,13 +39,13 @@ struct etcd_journal {
     struct tt_etcd_lead *lead;
     struct tt_etcd *etcd;
     char prefix[PREFIX_BYTES];
-    int64_t meta_revision;              /* of PREFIX/journal as last written; 0: does not exist */
-    uint64_t term;                      /* of the generation: the leader that began it, and its
-                                           number */
+    int64_t meta_revision;              /* revision of PREFIX/journal as last written; 0: does not
+                                           exist */
+    uint64_t term;                      /* of the generation: term of the leader that began it, and
+                                           its number in that term */
     uint32_t turn, next_turn;
     uint32_t npieces;
-    uint64_t hash;                      /* of all pieces: the hash of each continues that of the
-                                           previous ones */
+    uint64_t hash;                      /* hash of all pieces in sequence */
     bool replacing;                     /* the next commit begins a generation */
     uint8_t *pending;                   /* data of the next commit */
     size_t bytes, room;
@@ -286,7 +286,7 @@ static struct json_object *txn_get(const char *key)
     return txn_op("request_range", get);
 }
 
-/* Returns a deletion of the keys from `first` to before `end`. */
+/* Returns a deletion of the keys from `first` up to `end`, exclusive. */
 static struct json_object *txn_delete(const char *first, const char *end)
 {
     struct json_object *range = json_object_new_object();
@@ -309,7 +309,8 @@ static struct json_object *conditions(const struct etcd_journal *j, const char *
     return list;
 }
 
-/* Deletes other generations: all keys before its first piece, and after its last possible one. */
+/* Deletes other generations: all keys before the first piece of the current one, and after its last
+ * possible piece. */
 static void delete_others(const struct etcd_journal *j, struct json_object *ops)
 {
     char first[KEY_BYTES], own[KEY_BYTES], behind[KEY_BYTES], end[KEY_BYTES];
@@ -322,8 +323,8 @@ static void delete_others(const struct etcd_journal *j, struct json_object *ops)
     json_object_array_add(ops, txn_delete(behind, end));
 }
 
-/* Returns the request for piece `piece`; with the last one it also writes `meta` to
- * PREFIX/journal (else NULL). */
+/* Returns the request that writes a piece. meta: for the last piece of a commit, the new value of
+ * PREFIX/journal; else NULL. */
 static struct json_object *txn_request(const struct etcd_journal *j, uint32_t piece,
                                        const uint8_t *data, size_t bytes, const char *meta)
 {
@@ -347,8 +348,8 @@ static struct json_object *txn_request(const struct etcd_journal *j, uint32_t pi
     return request;
 }
 
-/* A condition failed. The same request may have been executed before, and its response lost:
- * then it succeeded. */
+/* A condition failed. Returns OK if the same request was executed before, and its response was
+ * lost. */
 static tutti_status explain_loss(struct etcd_journal *j, struct json_object *answer,
                                  const char *meta)
 {
@@ -468,8 +469,8 @@ static const struct tt_journal_ops etcd_ops = {
 
 /* ---- opening ---- */
 
-/* Returns whether each server is on this host, by its text: only one name reliably means this
- * host. */
+/* Returns whether the text of each server denotes this host: a loopback address, or "localhost",
+ * the only name that is reliable. */
 static bool is_loopback_server(const char *servers)
 {
     for (const char *at = servers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
@@ -500,7 +501,7 @@ static tutti_status split_url(const struct tt_journal_etcd_conf *conf, char serv
     return TUTTI_OK;
 }
 
-/* Creates a client of the servers in the text; sends nothing yet. */
+/* Creates a client of the servers in conf->store; sends nothing yet. */
 static tutti_status make_client(struct tt_etcd **out, const struct tt_journal_etcd_conf *conf,
                                 char servers[SERVERS_BYTES], char prefix[PREFIX_BYTES])
 {

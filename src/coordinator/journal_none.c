@@ -1,4 +1,4 @@
-/* A journal that keeps nothing. */
+/* A journal that stores nothing. */
 #include "coordinator/journal.h"
 
 #include <stdlib.h>

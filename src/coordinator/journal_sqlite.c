@@ -28,8 +28,8 @@ struct sqlite_journal {
     sqlite3_stmt *insert;
     char *path;
     bool open;              /* a transaction is in progress */
-    sqlite3_int64 n;        /* of the last record */
-    uint64_t hash;          /* of all up to it */
+    sqlite3_int64 n;        /* number of the last record */
+    uint64_t hash;          /* hash of all records up to it */
 };
 
 static struct sqlite_journal *sqlite_journal_of(struct tt_journal *j)
@@ -67,7 +67,7 @@ static tutti_status run_statement(struct sqlite_journal *j, const char *sql, con
                                                                    : sqlite_fail(j, what);
 }
 
-/* Returns the single number that a query yields. */
+/* Runs a query whose result is a single number. */
 static tutti_status query_number(struct sqlite_journal *j, const char *sql, sqlite3_int64 *out)
 {
     sqlite3_stmt *stmt;
@@ -179,7 +179,7 @@ static tutti_status sqlite_commit(struct tt_journal *journal)
 static tutti_status sqlite_check(struct tt_journal *journal)
 {
     (void)journal;
-    return TUTTI_OK; /* holds the lock until close */
+    return TUTTI_OK; /* the file is locked until close */
 }
 
 static void sqlite_close(struct tt_journal *journal)
@@ -204,8 +204,8 @@ static const struct tt_journal_ops sqlite_ops = {
 
 /* ---- opening ---- */
 
-/* Created here with restricted permissions: a member's cookie would allow others to impersonate
- * it. */
+/* Creates the file with restricted permissions, because with a member's cookie others could
+ * impersonate the member. */
 static tutti_status make_file(const char *path)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -217,8 +217,8 @@ static tutti_status make_file(const char *path)
     return TUTTI_OK;
 }
 
-/* Restricts the permissions of an existing file. By its name, because closing a descriptor of
- * the file would release SQLite's locks. */
+/* Restricts the permissions of an existing file. Uses its name, because closing a descriptor of the
+ * file would release SQLite's locks. */
 static tutti_status keep_to_owner(const char *path)
 {
     struct stat file;
@@ -251,7 +251,7 @@ static tutti_status create_tables(struct sqlite_journal *j)
     return run_statement(j, sql, "create its table");
 }
 
-/* Checks whether it is a journal, before writing to it. */
+/* Checks whether the file is a journal, before anything is written to it. */
 static tutti_status check_file(struct sqlite_journal *j, bool *is_new)
 {
     sqlite3_int64 id = 0, format = 0, tables = 0;

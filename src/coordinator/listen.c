@@ -16,7 +16,7 @@
 
 #define BACKLOG 4096
 #define PORT_TRIES 8    /* attempts to find a port that is free on all addresses */
-/* buffer of a connection, per direction; the system doubles it for its own needs */
+/* socket buffer of a connection, per direction; the kernel doubles it for its own overhead */
 #define SOCKET_BYTES 131072
 
 /* ---- addresses ---- */
@@ -76,8 +76,8 @@ static bool listens_on_loopback(const struct sockaddr *at)
     return ntohl(four->sin_addr.s_addr) >> 24 == 127;
 }
 
-/* Resolves `text`; the caller frees the addresses with freeaddrinfo. Waits for a name server at
- * most for the start-up timeout. */
+/* Resolves `text`; the caller frees the addresses with freeaddrinfo. Waits for a name server for at
+ * most the start-up timeout. */
 static tutti_status resolve_text(const char *text, const char *given, struct addrinfo **list,
                                  uint16_t *port)
 {
@@ -131,7 +131,7 @@ static uint16_t bound_port(const struct sockaddr_storage *at)
                                            : ((const struct sockaddr_in *)at)->sin_port);
 }
 
-/* Fills *out, or returns an errno. *port 0: any; it is then set. */
+/* Fills *out, or returns an errno. *port: if 0, any port, which is then stored there. */
 static int listen_one(struct tt_listener *out, const struct addrinfo *a, uint16_t *port)
 {
     const int yes = 1, room = SOCKET_BYTES;

@@ -24,7 +24,7 @@ static void put_real(FILE *to, const char *name, const char *help, double value)
     fprintf(to, "tutti_%s %.13g\n", name, value);
 }
 
-/* Writes a label's value, escaped: the text may come from anyone. */
+/* Writes a label's value, escaped: the text may come from an unauthenticated peer. */
 static void put_label(FILE *to, const char *text)
 {
     char clean[TT_TEXT_CLEAN_BYTES];

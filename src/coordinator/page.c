@@ -87,7 +87,7 @@ static void write_sentence(const struct tt_snapshot *s, FILE *to)
         fputs("<p class=\"good\">All members of the view are connected.</p>\n", to);
 }
 
-/* Writes nothing if it is unknown. */
+/* Writes nothing if the cause is unknown. */
 static void write_cause(const struct tt_snapshot *s, FILE *to)
 {
     char why[TT_STATUS_CAUSE_BYTES];

@@ -9,15 +9,15 @@
 
 #define TT_PAGE_POLICY_BYTES 512
 
-/* Writes the page up to its content, and returns the rest, which the caller writes after it. The
- * title, to which ": Tutti" is added, may come from anyone. */
+/* Writes the page up to its content, and returns the rest, which the caller writes after it.
+ * Appends ": Tutti" to the title, and escapes it: it may come from an unauthenticated peer. */
 const char *tt_page_frame_begin(const char *title, FILE *to);
-/* Writes escaped text, which may come from anyone. */
+/* Writes escaped text, which may come from an unauthenticated peer. */
 void tt_page_frame_text(const char *text, FILE *to);
 /* Writes the UTC time in a <time> element. */
 void tt_page_frame_time(int64_t unix_ms, FILE *to);
-/* Returns the page's Content-Security-Policy: its own script and style sheet (identified by
- * hashes), and fetching itself. */
+/* Returns the page's Content-Security-Policy: it permits only its own script and style sheet
+ * (identified by hashes), and requests to its own server. */
 void tt_page_policy(char out[TT_PAGE_POLICY_BYTES]);
 
 #endif

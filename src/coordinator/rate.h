@@ -6,15 +6,15 @@
 
 struct tt_rate {
     uint64_t each_ns;       /* time per unit */
-    uint64_t burst_ns;      /* time of the burst */
-    uint64_t spent_ns;      /* time at which the used units are paid for */
+    uint64_t burst_ns;      /* duration that the burst represents */
+    uint64_t spent_ns;      /* time until which the rate is used up */
 };
 
 /* per_s units per second, after `burst` at once; both above 0. */
 void tt_rate_init(struct tt_rate *r, uint64_t per_s, uint64_t burst);
-/* Returns the time at which the next unit may be taken: now_ns, or later. */
+/* Returns the time at which the next unit may be consumed: now_ns, or later. */
 uint64_t tt_rate_next_ns(const struct tt_rate *r, uint64_t now_ns);
-/* Takes `units`, permitted or not: the excess delays the next one. */
+/* Consumes `units`, even beyond the limit: the excess delays the next unit. */
 void tt_rate_take(struct tt_rate *r, uint64_t units, uint64_t now_ns);
 
 #endif

@@ -6,7 +6,7 @@
 
 struct canvas {
     uint64_t *rate;                     /* [n][n] */
-    uint64_t *cap;                      /* [n] none: the links' own rates are drawn */
+    uint64_t *cap;                      /* [n] unlimited, so that the links' own rates are drawn */
     char (*name)[TT_RING_NAME_BYTES];   /* [n] */
 };
 

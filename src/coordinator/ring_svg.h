@@ -1,4 +1,4 @@
-/* The ring of a run, drawn on the measured bandwidth between its members. */
+/* A drawing of the ring of a run, with the measured bandwidth between its members. */
 #ifndef TT_COORDINATOR_RING_SVG_H
 #define TT_COORDINATOR_RING_SVG_H
 

@@ -59,7 +59,7 @@ static double ring_seconds(uint64_t ns)
     return ns == TT_RING_NONE ? 0 : (double)ns / 1e9;
 }
 
-/* If out of memory, no links are shown. */
+/* Without memory, no links are shown. */
 static void show_links(const struct tt_coord_ring *r, struct tt_snapshot_links *out)
 {
     const size_t n = r->n;

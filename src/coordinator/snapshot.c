@@ -1,4 +1,5 @@
-/* One mutex. A snapshot is reference-counted, so a newer one never waits for a slow reader. */
+/* One mutex protects the board. Snapshots are reference-counted, so that publishing a newer one
+ * never waits for a slow reader. */
 #include "coordinator/snapshot.h"
 
 #include <errno.h>

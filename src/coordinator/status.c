@@ -199,7 +199,7 @@ static struct json_object *json_last(const struct tt_coord_result *r)
     return o;
 }
 
-/* null: before the first epoch, and after a restart until the next. */
+/* null before the first epoch, and from a restart until the next epoch. */
 static struct json_object *json_cause(const struct tt_coord_cause *cause)
 {
     char why[TT_STATUS_CAUSE_BYTES];
@@ -248,7 +248,7 @@ static struct json_object *json_member(const struct tt_snapshot_member *m)
     return o;
 }
 
-/* null: equivalent to 0. */
+/* Returns null for 0. */
 static struct json_object *real(double s)
 {
     char text[32];

@@ -19,10 +19,10 @@ const char *tt_status_refusal(uint8_t refusal);
 
 #define TT_STATUS_CAUSE_BYTES 160
 /* Prints the reason for the beginning of an epoch, e.g. "1 joined, 2 were lost"; "" if it began
- * before this coordinator. Returns out. */
+ * before this coordinator started. Returns out. */
 const char *tt_status_cause(char out[TT_STATUS_CAUSE_BYTES], const struct tt_coord_cause *cause);
 
-/* Returns the number of members in a state; LOST: without those that left. */
+/* Returns the number of members in a state; LOST excludes members that left. */
 uint32_t tt_status_count(const struct tt_snapshot *s, uint8_t coord_state);
 uint32_t tt_status_left(const struct tt_snapshot *s);
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Size that is sufficient for any text in a snapshot: each byte may become three. */
+/* Size for any text in a snapshot: each byte may be replaced by three. */
 #define TT_TEXT_CLEAN_BYTES 640
 
 /* Copies `in` as UTF-8 to out[cap], truncated at a whole character; returns out. Invalid UTF-8,

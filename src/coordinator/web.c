@@ -13,14 +13,14 @@
 #include "coordinator/status.h"
 
 #define SNAPSHOT_TIMEOUT_NS (500 * TT_MS)   /* maximum wait for a newer snapshot */
-#define STALE_MS 5000               /* age of the snapshot from which a coordinator is unhealthy */
+#define STALE_MS 5000               /* age of the snapshot above which a coordinator is unhealthy */
 
 #define NOTHING "default-src 'none'; frame-ancestors 'none'"
 #define NPAGES 5u
 
 struct tt_web {
     pthread_mutex_t lock;               /* protects the next two fields */
-    struct tt_board *board;             /* NULL: it stands by */
+    struct tt_board *board;             /* NULL: this coordinator stands by */
     struct tt_standby standby;
     struct tt_http *http;
     char policy[TT_PAGE_POLICY_BYTES];
@@ -94,7 +94,7 @@ static unsigned ring_of_standby(const struct tt_standby *s, FILE *to)
     return 503;
 }
 
-/* Healthy if the leader is known: then the store is reachable. */
+/* Healthy if the leader is known, since the store is then reachable. */
 static unsigned health_of_standby(const struct tt_standby *s, FILE *to)
 {
     fputs(*s->leader ? "ok, standing by\n" : "standing by; the leader is unknown\n", to);

@@ -1,6 +1,6 @@
-/* HTTP pages of a coordinator: "/" (a page for people), "/status.json", "/metrics" (Prometheus),
- * "/ring.svg" and "/healthz". They show the latest snapshot on its board, or that it stands by,
- * and the leader. */
+/* HTTP pages of a coordinator: "/" (for operators), "/status.json", "/metrics" (Prometheus),
+ * "/ring.svg" and "/healthz". They show the latest snapshot on its board; on a standby, they show
+ * the leader. */
 #ifndef TT_COORDINATOR_WEB_H
 #define TT_COORDINATOR_WEB_H
 
@@ -12,11 +12,11 @@ struct tt_web;
  * NULL: that the coordinator of `run` stands by. On success *out belongs to the caller. */
 tutti_status tt_web_create(struct tt_web **out, const char *address, struct tt_board *board,
                            const char *run);
-/* From here on shows the snapshots of this board, which must exist until something else is
- * shown. */
+/* Shows the snapshots of this board from now on. The board must exist until the pages show
+ * something else. */
 void tt_web_show(struct tt_web *w, struct tt_board *board);
-/* From here on shows that `leader` leads ("": unknown). The previous board may be destroyed now.
- * Any thread. */
+/* Shows from now on that `leader` leads ("": unknown). Afterwards the previous board may be
+ * destroyed. Any thread. */
 void tt_web_stand_by(struct tt_web *w, const char *leader);
 /* Returns its address, e.g. "127.0.0.1:9090". */
 const char *tt_web_address(const struct tt_web *w);

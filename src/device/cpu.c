@@ -31,8 +31,8 @@ static void *run_block(void *arg)
     struct launch *l = b->launch;
     tutti_status st;
 
-    (void)tt_float_env_enter();     /* kernels compute as on a GPU, independent of the launching
-                                       thread's environment */
+    (void)tt_float_env_enter();     /* kernels compute as on a GPU, independent of the floating-
+                                       point environment of the launching thread */
     st = l->kernel(l->view, b->number, l->nblocks, l->arg);
     pthread_mutex_lock(&l->lock);
     if (st && !l->status) {

@@ -94,8 +94,8 @@ static tutti_status device_copy_conf(tutti_device *d, const tutti_device_conf *g
     return st;
 }
 
-/* Returns the mode that DEFAULT stands for: ORDERED if marks cost nothing on the way to every rank,
- * else FULL. Other modes are returned unchanged. */
+/* Returns the mode for DEFAULT: ORDERED if marks cost nothing on the transport to every rank,
+ * otherwise FULL. Other modes are returned unchanged. */
 static tutti_device_mode resolve_mode(const tutti_device *d, tutti_device_mode mode)
 {
     const tutti_comm *comm = d->window->comm;
@@ -146,7 +146,7 @@ static void free_pieces(tutti_device *d)
     }
 }
 
-/* Determines whether blocks may store directly to that rank's memory: *out, or NULL. */
+/* Sets *out to that rank's memory if blocks can store to it directly, otherwise to NULL. */
 static tutti_status find_mapped(const tutti_device *d, uint32_t rank, uint8_t **out)
 {
     const tutti_comm *comm = d->window->comm;
@@ -383,8 +383,8 @@ tutti_status tutti_device_view_of(tutti_device *device, tutti_device_view *out)
     return TUTTI_OK;
 }
 
-/* Waits until the thread has applied the change. False: the deadline passed, and the change was
- * withdrawn. */
+/* Waits until the thread has applied the change. Returns false if the deadline has passed; the
+ * change was then withdrawn. */
 static bool wait_for_change(tutti_device *d, uint32_t change)
 {
     const uint64_t deadline_ns = tt_deadline_ns(tt_now_ns(), d->conf.timeout_ms);

@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "device/proxy_put.h"
 
-/* size in the first release with it */
+/* size of the conf in the first release that has it */
 #define TT_DEVICE_CONF_BYTES_FIRST offsetof(tutti_device_conf, pending)
 #define TT_DEVICE_PIECES 24     /* maximum allocations visible to blocks */
 
@@ -33,8 +33,8 @@ struct tutti_device {
     uint32_t asleep;            /* futex: 1 while the thread sleeps because there are no triggers */
     pthread_t thread;
     bool runs;
-    bool stuck;                 /* the window was notified that the device waits for room; under
-                                   the progress lock */
+    bool stuck;                 /* the window was notified of a wait for room; under the
+                                   progress lock */
     atomic_bool stop, aborted;
     _Atomic uint32_t change;    /* next mode and lanes, with TT_DEVICE_CHANGE set; 0: none */
     pthread_mutex_t lock;

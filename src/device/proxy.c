@@ -58,7 +58,7 @@ static void answer_ticket(struct tt_proxy *p, const struct tt_command *c)
     counter_add(&p->counters.quiets, 1);
 }
 
-/* Records one peer's answer. A query of all peers is complete with the last one. */
+/* Records one peer's answer to a ticket. A query of all peers is complete with the last answer. */
 static void answer_part(struct tt_proxy *p, const struct tt_command *c)
 {
     if (c->peer != TUTTI_DEVICE_ALL ||
@@ -68,7 +68,7 @@ static void answer_part(struct tt_proxy *p, const struct tt_command *c)
 
 /* ---- credits ---- */
 
-/* Returns a command's credit: blocks may enter another command for that peer. */
+/* Returns a command's credit, so that blocks may enter another command for that peer. */
 static void return_credit(struct tt_proxy *p, const struct tt_command *c)
 {
     uint64_t *given;
@@ -115,7 +115,7 @@ static uint32_t depth_max(const struct tt_proxy *p)
     return p->conf.pending + 4 * TUTTI_DEVICE_TICKETS + 2;
 }
 
-/* Returns whether another command fits. It always does, unless memory is short or a kernel
+/* Returns whether another command fits. This is always true, unless memory is short or a kernel
  * violates tutti/device.h; then the FIFO waits. */
 static bool queue_has_room(struct tt_proxy *p, uint32_t rank)
 {
@@ -126,7 +126,7 @@ static bool queue_has_room(struct tt_proxy *p, uint32_t rank)
     return peer->tail - peer->head < peer->depth || grow_queue(peer);
 }
 
-/* For a planted bug: returns whether some peer has as many commands as blocks may enter. */
+/* For a planted bug: returns whether some peer has the maximum number of commands. */
 static bool is_one_full(const struct tt_proxy *p)
 {
     for (const struct tt_proxy_peer *peer = p->busy; peer; peer = peer->next_busy)
@@ -164,7 +164,7 @@ static void begin_drain(struct tt_proxy *p, const struct tt_command *behind)
             p->peers[r]->drained = false;
 }
 
-/* Splits a put with a signal, if a drain orders them: its data now, its signal after the drain. */
+/* Splits a put with a signal that a drain must separate: data now, signal after the drain. */
 static void split_put(struct tt_proxy *p, const struct tt_command *c)
 {
     struct tt_command bytes = *c;
@@ -178,7 +178,7 @@ static void split_put(struct tt_proxy *p, const struct tt_command *c)
     };
 
     bytes.op = TUTTI_SIGNAL_NONE;
-    bytes.credited = false;     /* the signal returns it */
+    bytes.credited = false;     /* the signal returns the credit */
     if (c->bytes > 0)
         push_command(p, c->peer, &bytes);
     begin_drain(p, &signal);
@@ -192,7 +192,7 @@ static bool accept_of_all(struct tt_proxy *p, const struct tt_command *c)
 
     part.ticket = p->next_ticket[ticket_kind(c)];
     parts = &p->parts[ticket_kind(c)][part.ticket % TUTTI_DEVICE_TICKETS];
-    if (*parts > 0)             /* exceeds the number that blocks may enter */
+    if (*parts > 0)             /* more queries than blocks may enter */
         return false;
     for (uint32_t r = 0; r < p->conf.nranks; r++)
         if (p->peers[r] && !queue_has_room(p, r))
@@ -220,12 +220,12 @@ static bool accept_wake(struct tt_proxy *p, const struct tt_command *c)
     return true;
 }
 
-/* Accepts a command. False: no room now. */
+/* Accepts a command. Returns false if there is no room now. */
 static bool accept(struct tt_proxy *p, const struct tt_command *c)
 {
     const bool is_query = c->what == TUTTI_TRIGGER_QUIET || c->what == TUTTI_TRIGGER_FLUSH;
 
-    if (c->what == TUTTI_TRIGGER_WAKE)      /* later signals need another wake */
+    if (c->what == TUTTI_TRIGGER_WAKE)      /* signals after it need another wake */
         __atomic_store_n(&p->conf.wake_sent[c->peer], 0, __ATOMIC_SEQ_CST);
     if (p->failed) {
         if (is_query)
@@ -288,8 +288,8 @@ static tutti_status fail_command(const struct tt_proxy *p, const struct tt_comma
         (unsigned long long)c->offset, (unsigned long long)c->word);
 }
 
-/* Checks a command from the FIFO and accepts or holds it. An invalid one ends the device, which
- * then drops further ones. */
+/* Checks a command from the FIFO, and accepts it or stores it in `held`. An invalid one ends the
+ * device, which then drops all further ones. */
 static tutti_status check_and_accept(struct tt_proxy *p, struct tt_command *c)
 {
     c->credited = c->what == TUTTI_TRIGGER_PUT || c->what == TUTTI_TRIGGER_SIGNAL ||
@@ -422,9 +422,9 @@ static tutti_status serve_peer(struct tt_proxy *p, struct tt_proxy_peer *peer, u
     return TUTTI_OK;
 }
 
-/* Continues a drain: checks whether everything of all peers has landed. All peers are queried
- * before any is waited for, so that it takes a single round trip. A peer that was drained is not
- * queried again, since later puts by others do not belong to this drain. */
+/* Continues a drain: checks whether everything sent to each peer has landed. All peers are queried
+ * before the first wait, so that the drain takes a single round trip. A drained peer is not
+ * queried again, since later puts to it do not belong to this drain. */
 static tutti_status continue_drain(struct tt_proxy *p, uint64_t now_ns, bool *any)
 {
     uint32_t waits_for = UINT32_MAX;

@@ -5,10 +5,11 @@
  * Commands to one peer stay in order. Each peer has its own queue, so that a blocked peer does
  * not block others. Queues are bounded by credits: blocks enter a command only while fewer than
  * conf.pending of that peer are incomplete (tutti_device_admit). `given` counts the completed
+ * conf.pending of that peer are incomplete (tutti_device_admit). `given` counts the completed
  * ones. Therefore commands in the FIFO always have room, and a stopped peer blocks only its own
- * senders. Modes (tutti_device_mode) differ in two places: what is between the data and the
- * signal of a put_signal, and what a fence is. Both are either a drain, which no command passes,
- * or a mark of the peer, which applies to its next signal. */
+ * senders. Modes (tutti_device_mode) determine how the data and the signal of a put_signal are
+ * separated, and how a fence works: by a drain, which no command passes, or by a mark of the peer,
+ * which applies to its next signal. */
 #ifndef TT_DEVICE_PROXY_H
 #define TT_DEVICE_PROXY_H
 
@@ -20,10 +21,10 @@
 struct tt_proxy_putter {
     void *arg;
     /* Sends the data, if any, then the signal, if any. ordered: the signal follows everything
-     * put to the peer before. OK when taken; *done is incremented (atomically) when c->src may
-     * be reused. */
+     * that was put to the peer earlier. Returns OK when accepted; *done is incremented (atomically)
+     * when c->src may be reused. */
     tutti_status (*put)(void *arg, const struct tt_command *c, bool ordered, uint64_t *done);
-    /* OK when everything put to the peer has landed. */
+    /* Returns OK when everything put to the peer has landed. */
     tutti_status (*quiet)(void *arg, uint32_t peer);
     /* Wakes the host threads of the peer. */
     tutti_status (*wake)(void *arg, uint32_t peer);
@@ -33,8 +34,8 @@ struct tt_proxy_conf {
     struct tt_proxy_putter sink;
     tutti_device_mode mode;
     uint32_t rank, nranks;
-    uint64_t timeout_ns;        /* a peer that takes nothing, or lets nothing land, for this time
-                                   ends the device; TT_NEVER: no limit */
+    uint64_t timeout_ns;        /* a peer without progress for this time ends the device; TT_NEVER:
+                                   no limit */
     uint32_t pending;           /* maximum incomplete commands of one peer that blocks may enter */
     /* Memory visible to blocks, as in tutti_device_view. */
     tutti_device_trigger *fifo;
@@ -55,12 +56,12 @@ struct tt_proxy_peer {
     bool busy;                  /* in the list of peers with commands */
     struct tt_proxy_peer *next_busy;
     bool drained;               /* drained by the drain in progress */
-    bool marked;                /* a fence was called: the next signal is ordered after
-                                   everything before */
+    bool marked;                /* a fence was called: the next signal is ordered after all earlier
+                                   commands */
     bool wakes;                 /* a wake is in its queue: another one is redundant */
-    uint64_t given, done;       /* puts taken by the sink; of these, those whose source may be
+    uint64_t given, done;       /* puts accepted by the sink; of these, those whose source may be
                                    reused */
-    uint64_t stuck_ns;          /* time since which its first command is blocked; 0: it is not */
+    uint64_t stuck_ns;          /* its first command is blocked since then; 0: not blocked */
     struct tt_command *ring;    /* [depth], a power of two; NULL: none yet */
     uint32_t depth, head, tail;
 };
@@ -70,15 +71,15 @@ struct tt_proxy {
     struct tt_proxy_counters counters;
     uint64_t at;                /* position of the next trigger */
     struct tt_trigger_reader reader;
-    bool holds;                 /* `held` has no room, or waits for the drain; it precedes
-                                   everything in the FIFO */
+    bool holds;                 /* `held` waits for room or for the drain; it precedes everything in
+                                   the FIFO */
     struct tt_command held;
     bool drains;
     uint64_t drain_ns;          /* beginning of the drain; 0: not started yet */
     struct tt_command behind;   /* the signal after the drain; what NONE: none */
     struct tt_proxy_peer **peers;   /* [nranks]; NULL: not used yet */
     struct tt_proxy_peer *busy;
-    uint32_t parts[2][TUTTI_DEVICE_TICKETS];    /* quiets and flushes of all peers, by number:
+    uint32_t parts[2][TUTTI_DEVICE_TICKETS];    /* quiets and flushes of all peers, by ticket:
                                                    remaining peers; 0: complete */
     uint32_t next_ticket[2];
     tutti_status failed;        /* all commands are dropped */
@@ -87,20 +88,20 @@ struct tt_proxy {
 /* Initializes a proxy. The memory in conf belongs to the caller, and must stay valid until fini.
  * NOMEM (logged). */
 tutti_status tt_proxy_init(struct tt_proxy *p, const struct tt_proxy_conf *conf);
-/* Frees the proxy. Counters of incomplete puts must not be used any more. */
+/* Frees the proxy. Incomplete puts must not use its counters any more. */
 void tt_proxy_fini(struct tt_proxy *p);
 
 /* Takes triggers from the FIFO until it is empty or there is no room; returns their number. Does
  * not call the sink. *st: OK, or the error that ends the proxy (invalid trigger). */
 uint32_t tt_proxy_take(struct tt_proxy *p, tutti_status *st);
-/* Passes commands to the sink. *any: something advanced. The caller passes an error (with a
+/* Passes commands to the sink. Sets *any if there was progress. The caller passes an error (with a
  * message) to tt_proxy_fail. */
 tutti_status tt_proxy_step(struct tt_proxy *p, uint64_t now_ns, bool *any);
 /* Returns whether there are no commands, except in the FIFO. */
 bool tt_proxy_is_idle(const struct tt_proxy *p);
 /* Returns whether the next trigger is available. */
 bool tt_proxy_has_trigger(const struct tt_proxy *p);
-/* Drops all commands from here on, and answers their tickets. */
+/* Drops all commands from now on, and answers their tickets. */
 void tt_proxy_fail(struct tt_proxy *p, tutti_status status);
 
 #endif

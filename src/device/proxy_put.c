@@ -8,7 +8,7 @@
 #include "window/put.h"
 #include "window/transfer.h"
 
-#define LANES 240               /* number of lane values: a multiple of most numbers of lanes */
+#define LANES 240               /* number of lane values: a multiple of most lane counts */
 
 /* State of the puts to a rank. */
 struct tt_proxy_put_peer {
@@ -92,7 +92,7 @@ static tutti_status sink_put(void *arg, const struct tt_command *c, bool ordered
     return st;
 }
 
-/* Adds a message to a loss: the window's functions leave that to their callers. */
+/* Adds a message to a loss, as the window's functions require of their callers. */
 static tutti_status with_message(tutti_status st, uint32_t peer)
 {
     if (st == TUTTI_ERR_PEER_LOST)

@@ -17,7 +17,7 @@
 #define YIELDS 100              /* idle passes before the thread sleeps */
 #define YIELDS_BUSY 1000        /* such passes while commands are blocked */
 #define SLEEP_NS (10 * TT_MS)   /* maximum sleep: the clock visible to blocks must advance */
-/* interval between polls, if there are no wake-ups, or commands are blocked */
+/* interval between polls if there are no wake-ups, or while commands are blocked */
 #define POLL_NS 50000ull
 #define EAGER_POLLS 16          /* polls before such a thread yields its core */
 /* time after the last trigger in which a thread without wake-ups polls without a pause */
@@ -39,8 +39,8 @@ static void nap(uint64_t ns)
 
 /* ---- the thread ---- */
 
-/* Notifies the window whether the device waits for room, so that other threads make progress for
- * it. The caller holds the progress lock. */
+/* Notifies the window that the device waits for room, or no longer does, so that other threads make
+ * progress for it. The caller holds the progress lock. */
 static void set_stuck(tutti_device *d, bool stuck)
 {
     if (d->stuck == stuck)
@@ -49,7 +49,7 @@ static void set_stuck(tutti_device *d, bool stuck)
     d->window->home->nattempts += stuck ? 1u : -1u;
 }
 
-/* Blocks see the status before answers and room that result from it. */
+/* Sets the status first, so that blocks see it before the answers and the room that follow. */
 static void end_device(tutti_device *d, tutti_status st)
 {
     pthread_mutex_lock(&d->lock);
@@ -103,8 +103,8 @@ static void apply_change(tutti_device *d)
     d->sink.lanes = (tutti_device_lanes)(change >> 8 & 0xff);
 }
 
-/* Sleeps until a wake-up. Blocks fill a slot, then wake the thread if `asleep` is set; the
- * thread sets it, then checks the slot. The barrier ensures that one of them sees the other's
+/* Sleeps until a wake-up. Blocks fill a slot, and then wake the thread if `asleep` is set; the
+ * thread sets it, and then checks the slot. The barrier ensures that one side sees the other's
  * store. */
 static void sleep_until_woken(tutti_device *d)
 {
@@ -133,7 +133,7 @@ static bool polls_eagerly(tutti_device *d, uint64_t now_ns)
     return now_ns < d->eager_ns;
 }
 
-/* Pauses after the idle-th consecutive pass without work. */
+/* Pauses after `idle` consecutive passes without work. */
 static void pause_idle(tutti_device *d, uint64_t now_ns, uint32_t idle)
 {
     const bool eager = polls_eagerly(d, now_ns);
@@ -189,7 +189,7 @@ tutti_status tt_device_start(tutti_device *d)
 
     d->began_ns = tt_now_ns();
     sigfillset(&all);
-    /* signals belong to the application's threads */
+    /* signals must be handled by the application's threads */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&d->thread, NULL, proxy_thread, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -220,9 +220,9 @@ void tutti_device_wake(tutti_device *d)
         syscall(SYS_futex, &d->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* A waiting block may need progress, or a core. It makes progress if no other thread does,
- * unless it simulates a GPU; then hosts rely on the proxy and the progress thread. Otherwise it
- * yields. */
+/* Called by a waiting block, which may need progress or a core. It makes progress if no other
+ * thread does, unless the device simulates a GPU, whose hosts rely on the proxy and the progress
+ * thread. Then it yields or sleeps. */
 void tutti_device_rest(tutti_device *d, uint32_t turn)
 {
     if (turn < PAUSES) {

@@ -79,7 +79,7 @@ enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head
     return TT_TRIGGER_WHOLE;
 }
 
-/* Blocks store data to their own rank directly. */
+/* Returns whether the command is only for other ranks: blocks store to their own rank directly. */
 static bool is_remote_only(uint32_t what)
 {
     return what != TUTTI_TRIGGER_WAKE && what != TUTTI_TRIGGER_SIGNAL &&

@@ -13,7 +13,7 @@ struct tt_command {
     uint64_t offset, bytes;     /* destination and length of a put */
     const void *src;
     uint64_t word, value;       /* offset of the signal word, and the value */
-    uint32_t ticket;            /* number of a quiet or flush of all peers, set by the proxy */
+    uint32_t ticket;            /* of a quiet or flush of all peers, set by the proxy */
     bool credited;              /* counts against the peer's limit until the proxy has completed
                                    it */
 };
@@ -26,13 +26,13 @@ struct tt_trigger_reader {
 
 enum tt_trigger_found { TT_TRIGGER_PART, TT_TRIGGER_WHOLE, TT_TRIGGER_BAD };
 
-/* Parses the next trigger. WHOLE: *out is a command; BAD: invalid or out of sequence; the next
- * one begins a command. Any bits are possible. */
+/* Parses the next trigger, with any bits. WHOLE: *out is a command; BAD: invalid or out of
+ * sequence; the next trigger begins a command. */
 enum tt_trigger_found tt_trigger_take(struct tt_trigger_reader *r, uint64_t head, uint64_t body,
                                       struct tt_command *out);
 
 /* Returns whether the command stays within nranks parts of bytes[nranks], of which those with
- * words[nranks] have words for signals. Also rejects commands that a block of this rank executes
+ * words[nranks] have signal words. Also rejects commands that a block of this rank executes
  * itself. */
 bool tt_command_fits(const struct tt_command *c, uint32_t rank, uint32_t nranks,
                      const uint64_t *bytes, const uint8_t *words);

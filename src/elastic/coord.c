@@ -51,8 +51,8 @@ static void remove_unknown(struct tt_coord *c)
     c->nmembers = n;
 }
 
-/* Returns the member that has this seat already, or 0. Groups of one member are not
- * distinguished. */
+/* Returns the member that already has this seat (group and role), or 0. Without replica groups,
+ * seats need not be unique. */
 static uint64_t seat_holder(const struct tt_coord *c, const struct tt_elmsg *msg)
 {
     for (uint32_t i = 0; i < c->nmembers && msg->nroles > 1; i++) {
@@ -80,8 +80,8 @@ static void send_welcome(struct tt_coord *c, struct tt_coord_member *m)
 
 /* ---- deadlines ---- */
 
-/* Returns whether a disconnected member has no grace period: two other members, or the only one,
- * report that its process has ended. */
+/* Returns whether a disconnected member has no grace period: two other members, or the only other
+ * one, report that its process has ended. */
 static bool is_gone(const struct tt_coord *c, const struct tt_coord_member *m)
 {
     return m->gone[1] != 0 || (m->gone[0] != 0 && tt_coord_count(c, TT_COORD_IN_VIEW) == 2);
@@ -106,8 +106,8 @@ static uint64_t due_ns(const struct tt_coord *c, const struct tt_coord_member *m
                                                                      : gone;
 }
 
-/* A message has arrived on the member's connection. Its deadline may move back if the round trip
- * has fallen. */
+/* Updates the member's round trip after a message on its connection. If the round trip has
+ * decreased, the member's deadline is earlier than before. */
 static void measure_round_trip(struct tt_coord *c, struct tt_coord_member *m)
 {
     const uint64_t known_ns = m->round_trip_ns;
@@ -245,8 +245,9 @@ static void record_gone(struct tt_coord *c, const struct tt_coord_member *by,
     tt_coord_due(c, c->now_ns);
 }
 
-/* Two members of the view cannot reach each other, although both reach the coordinator: one must
- * go. Which one is decided when all have had time to report. */
+/* Two members of the view cannot reach each other, although both reach the coordinator: one of them
+ * must be removed. The choice is made a quarter of a lease later, when all have had time to
+ * report. */
 static void handle_suspicion(struct tt_coord *c, struct tt_coord_member *m, uint64_t id,
                              uint8_t what)
 {
@@ -266,9 +267,9 @@ static void handle_suspicion(struct tt_coord *c, struct tt_coord_member *m, uint
     tt_coord_due(c, c->suspicion_ns);
 }
 
-/* Compares two members: the one in most suspicions goes, as suspect or accuser. A member that is
- * cut off suspects all, and all suspect it. With equal numbers, the one goes whose reports have
- * caused more losses, then the newer one. */
+/* Returns whether a should be removed rather than b: the member in more suspicions, as suspect or
+ * accuser, because a disconnected member suspects all, and all suspect it. On a tie, the member
+ * whose reports have caused more losses, then the newer one. */
 static bool is_worse(const struct tt_coord_member *a, const struct tt_coord_member *b)
 {
     if (a->edges != b->edges)
@@ -301,8 +302,8 @@ static void judge_suspicions(struct tt_coord *c)
         tt_coord_lose(c, worst, TT_LOSS_CUT);
 }
 
-/* The member that gives a reason has revoked the epoch. Others repeat it without a reason: after
- * a deadline of another member, and to a coordinator that restarted. */
+/* The member that sends a reason has revoked the epoch. Others repeat the revocation without a
+ * reason: after a deadline of another member, and for a restarted coordinator. */
 static void handle_revoke(struct tt_coord *c, const struct tt_coord_member *m,
                           const struct tt_elmsg *msg)
 {
@@ -410,7 +411,7 @@ static void on_closed(struct tt_coord *c, struct tt_coord_conn *conn)
     tt_coord_due(c, later(c->now_ns, grace_ns(c, m)));
 }
 
-/* A member's deadline moves back only in measure_round_trip. Therefore the earliest one is
+/* Functions that make a deadline earlier call tt_coord_due. Therefore the earliest deadline is
  * recomputed only when it has passed. */
 static void lose_expired(struct tt_coord *c)
 {
@@ -439,8 +440,8 @@ uint64_t tt_coord_next_ns(const struct tt_coord *c)
     return c->due_ns;
 }
 
-/* Makes all possible decisions. Each decision removes its cause, so this ends. Heartbeats cause
- * none. */
+/* Makes all possible decisions. Each decision removes its cause, so the loop terminates. Heartbeats
+ * cause no decision. */
 static void run_decisions(struct tt_coord *c)
 {
     if (!c->dirty)

@@ -1,13 +1,13 @@
 /* The coordinator as a pure state machine: it decides the membership. It has no socket, clock,
- * thread or allocation. Events and time are inputs; actions are output through `emit`, in the
- * order in which they must be performed. State that must survive a crash is output as
- * TT_COORD_ACT_LOG before anything that depends on it. The caller makes the record durable
- * before it performs the next action. If it cannot (a disk error), it performs no further
- * action, and ends this coordinator as a crash would. After a restart the records are passed to
- * tt_coord_replay, and the run continues: members reconnect and report their state.
+ * thread or allocation. Events and time are inputs; actions are output through `emit`, in the order
+ * in which they must be performed. State that must survive a crash is output as TT_COORD_ACT_LOG
+ * before anything that depends on it. The caller makes the record durable before it performs the
+ * next action. If it cannot (a disk error), it performs no further action, and stops this
+ * coordinator as a crash would. After a restart the records are passed to tt_coord_replay, and the
+ * run continues: members reconnect and report their state.
  *
  * The coordinator decides views, and rounds (calls that all members make: epoch, agree, commit).
- * After a loss it also decides the outcome on each open operation. coord_sync.c decides the result
+ * After a loss it also decides the outcome of each open operation. coord_sync.c decides the result
  * of a sync of shared state. Operations without a failure do not involve the coordinator
  * (member.h).
  *
@@ -62,8 +62,8 @@ enum tt_coord_sync_state {
  * TT_COORD_ACT_CLOSE. */
 struct tt_coord_conn {
     uint64_t member;        /* 0: not authenticated yet */
-    uint64_t round_trip_ns; /* set by the caller after a measurement; 0: none. The coordinator
-                               sets it to 0 when it has used the value: once per measurement */
+    uint64_t round_trip_ns; /* set by the caller after a measurement; 0: none. The coordinator uses
+                               each value once, then sets it to 0 */
 };
 
 enum tt_coord_event_kind {
@@ -75,15 +75,15 @@ enum tt_coord_event_kind {
 
 struct tt_coord_event {
     uint8_t kind;
-    struct tt_coord_conn *conn;     /* NULL: TICK */
+    struct tt_coord_conn *conn;     /* NULL for TICK */
     const void *data;       /* FRAME: data[bytes], one message */
     size_t bytes;
 };
 
 enum tt_coord_act_kind {
     TT_COORD_ACT_SEND,      /* data[bytes] must be copied */
-    TT_COORD_ACT_CLOSE,     /* after everything before it was sent; conn then has no further
-                               event or action */
+    TT_COORD_ACT_CLOSE,     /* close conn when all earlier data was sent; conn has no further event
+                               or action */
     TT_COORD_ACT_LOG        /* append data[bytes] to the journal, durably, before any following
                                action */
 };
@@ -113,9 +113,9 @@ struct tt_coord_member {
                                        waits in `epoch` */
     bool ready, failed;             /* ready: has answered the proposal; failed: could not be
                                        reached by another member */
-    bool answered;                  /* has answered the question */
+    bool answered;                  /* has answered the current question */
     bool goes_back;                 /* the member's call is being taken back */
-    bool cancels;                   /* has cancelled its call; answered when the coordinator has
+    bool cancels;                   /* has cancelled its call; the coordinator responds when it has
                                        determined the round */
     uint8_t what, flags;
     bool came;                      /* after a restart: has reconnected, and reported: */
@@ -137,9 +137,9 @@ struct tt_coord_member {
     uint64_t value;
     uint64_t heard_ns, closed_ns;   /* closed_ns: end of the connection; TT_NEVER while connected */
     uint64_t round_trip_ns;         /* of its connections (patience.h); TT_NEVER: not measured since
-                                       the coordinator started, which counts as the longest */
-    uint64_t measured, reported;        /* numbers of measurements in this epoch: the last one
-                                           reported in time, and the highest one reported */
+                                       the coordinator started; treated as the longest */
+    uint64_t measured, reported;        /* sequence numbers of measurements in this epoch: the last
+                                           one reported in time, and the highest one reported */
     uint64_t tried;                 /* last round in which the member made a call, even if the call
                                        was taken back */
     uint64_t tried_sync;            /* last sync for which the member offered, even if the offer was
@@ -158,8 +158,8 @@ struct tt_coord_member {
                                        none */
     uint8_t synced;                 /* bits of enum tt_sync_scope: the scopes in whose last
                                        successful sync the member took part */
-    uint16_t scope;                 /* scope of the member's sync call; its offer consists of
-                                       strategy, flags, value (revision), and */
+    uint16_t scope;                 /* scope of the member's sync call; its offer: strategy, flags,
+                                       value (revision), keys and hash */
     struct tt_hash keys, hash;
     uint8_t strategy, part, vote;   /* enum tt_sync_strategy, tt_sync_part, tt_sync_vote */
     uint8_t cookie[TT_COOKIE_BYTES];
@@ -174,31 +174,30 @@ struct tt_coord_conf {
                                            precedence */
     uint64_t lease_ns;                  /* a near member without a message for this time is lost;
                                            distant ones have more time (patience.h) */
-    uint64_t grace_ns;                  /* a disconnected member has this time to reconnect,
-                                           likewise */
+    uint64_t grace_ns;                  /* time that a disconnected near member has to reconnect */
     struct tt_coord_member *members;    /* [members_max], owned by the caller, must outlive the
                                            coordinator */
     uint32_t members_max;
-    uint32_t *order;                    /* [members_max], likewise */
-    uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], likewise */
+    uint32_t *order;                    /* [members_max], owned as `members` */
+    uint8_t *scratch;                   /* [TT_ELMSG_BYTES_MAX], owned as `members` */
     void *ring_memory;                  /* [tt_coord_ring_bytes(ring_peers_max)], aligned as by
-                                           malloc, likewise */
+                                           malloc, owned as `members` */
     uint32_t ring_peers_max;            /* maximum size of views whose ring order is optimized; at
                                            most TT_RING_PEERS_MAX */
     void (*emit)(void *context, const struct tt_coord_act *act);
     void *context;
 };
 
-/* Claims about all members in their answers, and each member's own state: numbers of operations
- * of one tag. Without false answers, no claim exceeds what any member states. True statements
- * differ by at most two, since an operation may be tentative or settled, and the next one
- * complete. */
+/* Answers about one tag: claims about all members, and statements about the sender's own state.
+ * Both are sequence numbers of operations. Without false answers, no claim exceeds any statement.
+ * True statements differ by at most two, since an operation may be tentative or settled, and the
+ * next one complete. */
 #define TT_COORD_CLAIMS_SPAN 3u
 struct tt_coord_claims {
     uint64_t claimed, stated;             /* the highest claim, and the lowest statement */
     uint64_t claimer, sayer;            /* claimer: a member with that claim; sayer: a member with
                                            that statement */
-    /* number of members that claim the highest - i, and that state the lowest + i */
+    /* [i]: number of members that claim `claimed` - i, and that state `stated` + i */
     uint32_t nclaimed[TT_COORD_CLAIMS_SPAN], nstated[TT_COORD_CLAIMS_SPAN];
 };
 
@@ -206,13 +205,13 @@ struct tt_coord_claims {
 struct tt_coord_tally {
     uint32_t entries;
     struct tt_coord_claims completed;   /* claimed by members for which it is FINAL, or that have
-                                           begun something that only begins after it */
-    struct tt_coord_claims begun;       /* claimed by members that have SETTLED it; stated unless
-                                           it is RESTORED */
+                                           begun an operation that requires it */
+    struct tt_coord_claims begun;       /* claimed by members that have SETTLED it; stated by
+                                           members that have begun and not RESTORED it */
 };
 
-/* Differences of this epoch's view to the previous one. For information: not in the journal, so
- * all of it is 0 after a restart, until the next epoch. */
+/* Differences between this epoch's view and the previous one. For display only: not in the journal,
+ * so all fields are 0 from a restart until the next epoch. */
 struct tt_coord_cause {
     uint32_t came, lost, left, out; /* members: newcomers, lost, left, and those of incomplete
                                        groups */
@@ -230,10 +229,10 @@ struct tt_coord_scope {
     bool replan;                    /* a holder or receiver was lost, or has joined */
     uint64_t revision;
     struct tt_hash keys, hash;
-    uint64_t epoch, number;         /* epoch of the last completed sync, and the sequence number of
-                                       this sync in the epoch */
+    uint64_t epoch, number;         /* epoch of the last completed sync, and its sequence number in
+                                       the epoch */
     struct tt_coord_result last;    /* result of the last round */
-    uint64_t plan;                  /* number of the last plan, which leads to the following
+    uint64_t plan;                  /* number of the last plan, whose result is the following
                                        state: */
     uint64_t next_revision;
     struct tt_hash next_keys, next_hash;
@@ -256,11 +255,11 @@ struct tt_coord_ring {
     uint64_t steps, search_ns;      /* steps done; time of the next slice */
     bool waited_for;                /* `optimize` waits until the search has done enough steps */
     bool ordered;                   /* an order was found, */
-    bool worth;                     /* and pays */
+    bool worth;                     /* and it is worth adopting */
     bool waits;                     /* the order is pending: the next epoch adopts it */
-    uint32_t *order, *now;          /* [n] ranks, or numbers of groups, by rank: the best order,
-                                       and the current one */
-    uint8_t shape, was_shape;       /* enum tt_ring_shape: fastest in the best order; and the
+    uint32_t *order, *now;          /* [n] ranks, or indices of groups, by rank: the best order, and
+                                       the current one */
+    uint8_t shape, was_shape;       /* enum tt_ring_shape: the fastest in the best order, and the
                                        current one */
     uint64_t was_ns, best_ns;       /* predicted times of these */
 };
@@ -282,8 +281,7 @@ struct tt_coord {
     uint64_t proposal;
     uint64_t proposal_ns, suspicion_ns;     /* deadline of the answers to the proposal; time at
                                                which suspicions are evaluated; TT_NEVER: none */
-    uint64_t due_ns;                /* the earliest time at which a timer may be due; may be too
-                                       early */
+    uint64_t due_ns;                /* lower bound of the time at which the next timer is due */
     bool dirty;                     /* a decision may be possible */
     bool gone;                      /* a member must be removed from the table */
     bool revoked;                   /* whether this epoch was revoked, */
@@ -313,8 +311,9 @@ struct tt_coord {
     bool stale_news;                /* an update may be due */
     uint64_t covered, rounds_covered, syncs_covered;    /* bit i: changes[i] of
                                                            tt_coord_member_states, _round_states,
-                                                           _sync_states was taken; for tests */
-    /* Results of the SETTLED operations in these; unused entries are not initialized. */
+                                                           _sync_states has occurred; for tests */
+    /* Results of the SETTLED operations in outcomes and words; unused entries are not
+     * initialized. */
     uint8_t outcome_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES],
         word_results[TT_ELASTIC_TAGS][TT_SETTLED_BYTES];
 };
@@ -343,7 +342,7 @@ void tt_coord_start(struct tt_coord *c, uint64_t now_ns);
 void tt_coord_snapshot(struct tt_coord *c);
 
 void tt_coord_step(struct tt_coord *c, const struct tt_coord_event *ev, uint64_t now_ns);
-/* Returns the latest time of the next TICK, or TT_NEVER. */
+/* Returns the time by which the next TICK is required, or TT_NEVER. */
 uint64_t tt_coord_next_ns(const struct tt_coord *c);
 
 /* Returns NULL if there is no member with that id. */

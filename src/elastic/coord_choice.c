@@ -34,8 +34,8 @@ static bool choose_common(const struct tt_coord *c, const struct tt_coord_scope 
     return some;
 }
 
-/* Finds the most common keys of the willing members (choice NULL), or content of the candidates;
- * among equally common ones that of the oldest member. False: none. */
+/* Finds the most common keys of the willing members (choice NULL), or the most common content of
+ * the candidates. On a tie, that of the oldest member wins. False: none. */
 static bool most_common(const struct tt_coord *c, const struct tt_coord_scope *s,
                         const struct tt_coord_choice *choice, struct tt_hash *out)
 {

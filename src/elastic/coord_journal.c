@@ -104,7 +104,7 @@ static void begin_back(struct tt_coord *c, struct tt_elmsg_writer *w,
     tt_elmsg_begin(w, c->conf.scratch, TT_ELMSG_BYTES_MAX, &msg);
 }
 
-/* A single record, so that all of them or none are taken back. */
+/* A single record, so that either all of the calls are taken back, or none. */
 void tt_coord_log_back(struct tt_coord *c, const struct tt_coord_result *why)
 {
     struct tt_elmsg_writer w;
@@ -186,7 +186,7 @@ void tt_coord_snapshot(struct tt_coord *c)
         tt_coord_log_member(c, &c->conf.members[i]);
     for (uint32_t i = 0; i < c->nmembers; i++)
         c->conf.order[i] = i;
-    for (uint32_t i = 0; i < c->nmembers; i++) /* by rank: each to its place */
+    for (uint32_t i = 0; i < c->nmembers; i++) /* sort by rank */
         while (c->conf.members[c->conf.order[i]].rank != TT_COORD_NO_RANK &&
                c->conf.members[c->conf.order[i]].rank != i) {
             const uint32_t rank = c->conf.members[c->conf.order[i]].rank,

@@ -1,19 +1,19 @@
-/* When a member of the view is lost, the remaining members cannot complete open operations
- * alone: some may have a result, others not. Therefore all stop and report the state of each
- * operation. If for any remaining member an operation is FINAL, all members had completed it,
- * and all keep the result. If any member has SETTLED one, its result is sent to the members
- * without it. Otherwise all restore their input. The answers of a member that is lost afterwards
- * are discarded: each loss leads to a new question. The operations of a tag up to some number are
- * final; this number is the outcome.
+/* When a member of the view is lost, the remaining members cannot complete open operations alone:
+ * some may have a result, others not. Therefore all stop and report the state of each operation. If
+ * for any remaining member an operation is FINAL, all members had completed it, and all keep the
+ * result. If any member has SETTLED one, its result is sent to the members without it. Otherwise
+ * all restore their input. The answers of a member that is lost afterwards are discarded: each loss
+ * leads to a new question. The outcome of a tag is a sequence number: all operations up to it are
+ * final.
  *
- * A member that leaves in order reports at once what is FINAL (LEAVE), since it will not be
+ * A member that leaves in order reports its FINAL operations in LEAVE, since it will not be
  * queried. Its report applies only to operations that all remaining members have completed.
- * Otherwise it could cost them their own results.
+ * Otherwise a false report could destroy their own results.
  *
  * Answers may contradict each other: one claims that all members have completed an operation, or
- * (by SETTLED) begun it; another one states that it has not. Then one of them is false. The one
- * that more answers contradict is lost, of two the newer member. Thus a false answer costs its
- * sender, and not the others. */
+ * (by SETTLED) begun it; another one states that its sender has not. Then one of them is false. The
+ * member whose answer contradicts more answers is declared lost; on a tie, the newer member. Thus a
+ * false answer harms its sender, and not other members. */
 #include <string.h>
 #include "base/status.h"
 #include "elastic/coord_state.h"
@@ -88,10 +88,10 @@ static uint64_t begun_by(const struct tt_op_entry *e)
     return e->state == TT_OP_RESTORED ? completed_by(e) : e->n;
 }
 
-/* Merges an entry into the outcome. A FINAL operation stays final, with the update that came
- * with it. A SETTLED operation also stands, and all members get its result. It is then the last
- * one, because no member can complete another one before all have its result. If some member
- * reports it as FINAL, that takes precedence, since SETTLED may be false. */
+/* Merges an entry into the outcome. A FINAL operation remains final, with its update. A SETTLED
+ * operation is also kept, and all members receive its result. It is then the last one, because no
+ * member can complete another one before all have its result. If some member reports it as FINAL,
+ * that takes precedence, since SETTLED may be false. */
 static void merge_entry(struct tt_op_entry *outcome, uint8_t result[TT_SETTLED_BYTES],
                         const struct tt_op_entry *e)
 {
@@ -121,7 +121,7 @@ void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg)
     }
 }
 
-/* Moves the counts to a new base that is `by` away. */
+/* Shifts the counts when their base changes by `by`. */
 static void shift_counts(uint32_t n[TT_COORD_CLAIMS_SPAN], uint64_t by)
 {
     for (uint32_t i = TT_COORD_CLAIMS_SPAN; i > 0; i--)
@@ -173,7 +173,7 @@ static size_t write_outcomes(struct tt_coord *c, const struct tt_coord_member *m
             struct tt_op_entry e = c->outcomes[tag];
 
             if (TT_PLANTED(TT_BUG_OUTCOME_NOT_UNIFORM) && m->rank % 2)
-                e.state = TT_OP_RESTORED; /* up to the previous one */
+                e.state = TT_OP_RESTORED; /* final only up to the previous one */
             tt_elmsg_add_op(&w, &e);
         }
     return tt_elmsg_end(&w);
@@ -232,7 +232,8 @@ static void count_silent(const struct tt_coord *c, uint32_t tag, struct tt_coord
     }
 }
 
-/* Returns the member with the false one of two contradictory answers; 0: no contradiction. */
+/* If two answers contradict each other, returns the member whose answer is considered false; 0: no
+ * contradiction. */
 static uint64_t find_contradiction(const struct tt_coord_claims *c)
 {
     uint32_t nclaim = 0, nsay = 0;

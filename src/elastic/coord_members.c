@@ -67,7 +67,7 @@ void tt_coord_due(struct tt_coord *c, uint64_t at_ns)
         c->due_ns = at_ns;
 }
 
-/* Numbers keep increasing over restarts without being logged. */
+/* The numbers increase even over restarts, although they are not logged. */
 uint64_t tt_coord_numbered(const struct tt_coord *c, uint64_t last)
 {
     return last >> 32 == c->starts ? last + 1 : c->starts << 32 | 1;

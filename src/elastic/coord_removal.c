@@ -1,4 +1,4 @@
-/* Losses of members, and the end of a proposal with a lost member. */
+/* Removal of members, which also cancels a proposal that contains them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include "elastic/coord_state.h"
@@ -18,7 +18,7 @@ static uint64_t passed_revision(const struct tt_coord_member *m)
     return m->value - ((m->synced & tt_coord_scope_bit(m->scope)) != 0);
 }
 
-/* Returns the revision passed by programs whose offer is the legal one. */
+/* Returns the revision passed by programs whose offer has the legal revision. */
 static uint64_t legal_revision(const struct tt_coord *c, uint16_t scope)
 {
     const uint64_t legal = c->scopes[scope].next_revision;
@@ -32,7 +32,7 @@ static uint64_t legal_revision(const struct tt_coord *c, uint16_t scope)
     return legal;
 }
 
-/* Closes its connection, if there is one, with the reason. */
+/* Sends the reason, and closes the member's connection, if any. */
 static void disconnect_member(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss)
 {
     static const char *const why[] = {

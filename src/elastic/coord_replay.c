@@ -231,7 +231,7 @@ bool tt_coord_replay(struct tt_coord *c, const void *data, size_t bytes)
     }
 }
 
-/* Moving syncs continue: receivers report their progress again. */
+/* Continues the syncs in state MOVING: receivers report their progress again. */
 static void resume_syncs(struct tt_coord *c)
 {
     for (uint32_t i = 0; i < TT_SYNC_SCOPES; i++)
@@ -239,9 +239,9 @@ static void resume_syncs(struct tt_coord *c)
             c->scopes[i].replan = c->scopes[i].dirty = c->syncing = true;
 }
 
-/* Every member has as much time to reconnect as a member at the longest distance: its round trip is
- * not recorded, and it may notice only after its own, longer lease that the earlier coordinator is
- * silent. If a member was lost before, all are queried for the state of their operations. */
+/* Every member has as much time to reconnect as the most distant one: round trips are not in the
+ * journal, and a member may detect only after its own, longer lease that the previous coordinator
+ * is silent. If a member was lost before, all are queried for the state of their operations. */
 void tt_coord_start(struct tt_coord *c, uint64_t now_ns)
 {
     c->now_ns = now_ns;

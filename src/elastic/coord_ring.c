@@ -1,30 +1,30 @@
-/* The ring order. Members report their incoming links from each rank (LINKS). When all members
- * of a view have reported the same measurement, the coordinator searches the order with the best
- * predicted time (elastic/ring_order.h). The coordinator runs one slice of the search per iteration
- * of its loop. If a change pays, the order is pending until the next epoch, and an update notifies
- * the members; ranks are then assigned in that order (coord_view.c). The search continues for some
- * time, more slowly.
+/* The ring order. Members report their incoming links from each rank (LINKS). When all members of a
+ * view have reported the same measurement, the coordinator searches for the order with the best
+ * predicted time (ringorder/ring_order.h). The coordinator runs one slice of the search per
+ * iteration of its loop. If a change is worthwhile, the order is pending until the next epoch, and
+ * an update notifies the members; ranks are then assigned in that order (coord_view.c). The search
+ * continues for some time at a lower rate.
  *
- * With replica groups, members of one role measure each other, and the order is one of groups.
- * The rings of all roles use it at the same time, and a step ends when all of them have ended.
- * Therefore a link between two groups is the worst of those between their members of one role.
+ * With replica groups, members of one role measure each other, and the order is one of groups. The
+ * rings of all roles use it at the same time, and a step completes when all of them have completed.
+ * Therefore a link between two groups is as slow as the slowest link between their members of the
+ * same role.
  *
- * Nothing of this is in the journal: members report their measurements again when they
- * reconnect, and the same order is found. False reports make rings slow, and have no other
- * effect. */
+ * The journal contains none of this: members report their measurements again when they reconnect,
+ * and the same order is found. False reports make rings slow, and have no other effect. */
 #include <string.h>
 #include "base/clock.h"
 #include "base/status.h"
 #include "elastic/coord_state.h"
 #include "ringorder/ring_order.h"
 
-/* usually less than a millisecond; a tenth of a second with 512 peers */
+/* a slice usually takes less than a millisecond; a tenth of a second with 512 peers */
 #define SLICE_STEPS 256u
 #define PAUSE_NS (5 * TT_MS)        /* between slices of a search that no call waits for */
-#define LONG_SEARCH 8u              /* multiple of the steps for a long search */
-#define SEGMENT_BYTES (1u << 20)    /* segments of blocks */
-#define HANDSHAKE_ROUND_TRIPS 3u    /* TCP's, and two of TLS with name and token */
-#define SEED 1u                     /* equal links lead to equal orders */
+#define LONG_SEARCH 8u              /* multiple of the usual steps, for a long search */
+#define SEGMENT_BYTES (1u << 20)    /* assumed segment size */
+#define HANDSHAKE_ROUND_TRIPS 3u    /* one of TCP, two of TLS with name and token */
+#define SEED 1u                     /* constant, so that equal links lead to equal orders */
 
 static size_t aligned(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
 
@@ -33,7 +33,7 @@ size_t tt_coord_ring_bytes(uint32_t peers_max)
     const size_t n = peers_max;
     size_t search = 0;
 
-    /* small numbers, which are searched exactly, may need more than larger ones */
+    /* a small number of peers, which is searched exactly, may need more memory than a larger one */
     for (uint32_t k = 1; k <= peers_max; k++)
         if (tt_ring_order_bytes(k) > search)
             search = tt_ring_order_bytes(k);
@@ -76,8 +76,8 @@ void tt_coord_reset_ring(struct tt_coord *c)
 
 /* ---- the matrix ---- */
 
-/* Returns the number of consecutive ranks with one place in the order: replica groups, or single
- * members. */
+/* Returns the number of consecutive ranks that form one entry of the order: a replica group, or a
+ * single member. */
 static uint32_t group_size(const struct tt_coord *c)
 {
     return c->nroles > 1 ? c->nroles : 1;
@@ -109,7 +109,8 @@ static void begin_matrix(struct tt_coord *c, uint64_t number)
         if (m->rank != TT_COORD_NO_RANK && m->rank % size == 0)
             r->ids[m->rank / size] = m->id;
     }
-    memset(r->rate, 0xff, (size_t)r->n * r->n * sizeof *r->rate); /* until a report has less */
+    memset(r->rate, 0xff, (size_t)r->n * r->n * sizeof *r->rate); /* maximum, until a report has a
+                                                                     lower rate */
     memset(r->latency, 0, (size_t)r->n * r->n * sizeof *r->latency);
     c->stale_news = true;
 }
@@ -154,7 +155,7 @@ void tt_coord_links(struct tt_coord *c, struct tt_coord_member *m, struct tt_elm
         return;
     }
     if (msg->nlist > c->conf.ring_peers_max)
-        return; /* members do not request it then */
+        return; /* members request no order for such a view */
     if (msg->number > r->number)
         begin_matrix(c, msg->number);
     for (uint32_t from = 0; from < r->n; from++) {
@@ -225,7 +226,8 @@ static void set_places(struct tt_coord *c)
     }
 }
 
-/* Determines whether a change to the best found order pays; if so, it waits. */
+/* Determines whether a change to the best order found is worthwhile; if so, the order is
+ * pending. */
 static void check_worth(struct tt_coord *c)
 {
     struct tt_coord_ring *r = &c->ring;
@@ -234,7 +236,7 @@ static void check_worth(struct tt_coord *c)
     uint64_t ns[TT_RING_SHAPES];
 
     if (!tt_ring_order_found(r->search, found).any)
-        return; /* some are unreachable: there is no ring */
+        return; /* some members are unreachable: there is no ring */
     rotate_to_first(r, found);
     r->ordered = true;
     for (uint8_t shape = TT_RING_ONE; shape < TT_RING_SHAPES; shape++)

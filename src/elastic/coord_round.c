@@ -1,16 +1,16 @@
-/* Rounds: calls that all members of the view make, in the same order. One round is open at a
- * time. It is decided when every live member has called, and the decision is logged before any
- * member receives it. Members number their calls, so a repeated call counts once, and a call
- * whose result was lost gets it again.
+/* Rounds: calls that all members of the view make, in the same order. One round is open at a time.
+ * It is decided when every live member has called, and the decision is logged before any member
+ * receives it. Members number their calls, so a repeated call counts once, and a lost result is
+ * sent again.
  *
- * An `epoch` without a change (SAME) is not logged, because it is frequent, and only the number
- * of the next round depends on it. Therefore, after a restart, the journal may be behind by some
- * such rounds. A reconnecting member reports its next round, and the call that it waits in. A
- * round ends only when all have called. Thus correct members are in the last round or the
- * previous one, and those in the previous one wait in `epoch`. When all live members have
- * reconnected, the highest reported round is the current one. The one before it was SAME, for
- * all members, whether they have received the result or not. If all members that had received it
- * are lost, it is decided again; no remaining member has gone on. */
+ * An `epoch` without a change (SAME) is not logged, because it is frequent, and only the number of
+ * the next round depends on it. Therefore, after a restart, the journal may be behind by some such
+ * rounds. A reconnecting member reports its next round, and the call that it waits in. A round ends
+ * only when all have called. Thus correct members are in the last round or the previous one, and
+ * those in the previous one wait in `epoch`. When all live members have reconnected, the highest
+ * reported round is the current one. The one before it was SAME, for all members, whether they have
+ * received the result or not. If all members that had received it are lost, it is decided again; no
+ * remaining member has continued beyond it. */
 #include "base/status.h"
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
@@ -37,7 +37,7 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
     if (m->state == TT_COORD_IN_VIEW && (msg->number != round || msg->epoch != c->epoch)) {
         if (msg->number >= round)
             tt_coord_lose(c, m, TT_LOSS_ILLEGAL);
-        return; /* belongs to a time before the view that it will receive */
+        return; /* sent before the view that the member will receive */
     }
     c->stale_news |= m->state != TT_COORD_IN_VIEW && !m->called;
     m->called = true;
@@ -54,7 +54,7 @@ void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct t
 
 void tt_coord_send_last(struct tt_coord *c, struct tt_coord_member *m)
 {
-    if (!c->last.is_view) /* views are sent when it reconnects */
+    if (!c->last.is_view) /* views are sent when the member reconnects */
         tt_coord_send_result(c, m, &c->last);
 }
 
@@ -98,8 +98,8 @@ static uint64_t round_waits_for(const struct tt_coord *c)
     return late;
 }
 
-/* All have called `epoch`, which waits for newcomers, or for members to become reachable: sets
- * the number of both. */
+/* All have called `epoch`, which waits for newcomers, or until they are reachable: sets the numbers
+ * of members and of waiting newcomers. */
 static void count_present(const struct tt_coord *c, struct tt_coord_result *timeout)
 {
     timeout->value = tt_coord_count(c, TT_COORD_IN_VIEW);
@@ -122,8 +122,8 @@ static uint64_t measurement_missing(const struct tt_coord *c)
     return 0;
 }
 
-/* Returns the reason why a newcomer cannot join the next view, without a fault of its members.
- * While a member is lost or leaves, the number of groups that stay is unknown. */
+/* Returns the reason for which a newcomer cannot join the next view, whatever its members call.
+ * While a member is lost or leaves, the number of remaining groups is unknown. */
 static uint8_t kept_out(const struct tt_coord *c, const struct tt_coord_member *newcomer)
 {
     uint32_t mates = 0, others = 0, stay = 0;
@@ -167,9 +167,9 @@ static struct tt_coord_result timeout_result(const struct tt_coord *c,
     return timeout;
 }
 
-/* Takes back the call; the others' calls stand. Therefore a round is decided only when all have
- * called, and a member that is one round behind has missed only its last result. A member that
- * received a mismatch with a sync meanwhile has no call to take back. */
+/* Takes back the member's call; the calls of other members remain valid. Thus a round is decided
+ * only when all have called, and a member that is one round behind has missed only the last result.
+ * A member whose call was already taken back because of a mismatch has no call left to cancel. */
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round)
 {
     struct tt_coord_result timeout;
@@ -234,8 +234,8 @@ static void answer_held_calls(struct tt_coord *c)
     }
 }
 
-/* If reports contradict each other, the smaller group is considered false, of equal ones the
- * newest member. */
+/* If reports contradict each other, a member of the smaller side is lost; on a tie, the newer one
+ * of two members. */
 bool tt_coord_catch_up(struct tt_coord *c)
 {
     struct tt_coord_member *ahead = NULL, *behind = NULL;
@@ -304,9 +304,9 @@ static bool differ(struct tt_coord_result *mismatch, uint8_t what, uint64_t a, u
     return true;
 }
 
-/* Returns whether two members made different calls, and sets *mismatch. A `commit` makes
- * tentative operations final; all members must have begun the same operations. In an ended
- * epoch, some may not have begun the same ones. */
+/* Returns whether two members made different calls, and sets *mismatch. A `commit` makes tentative
+ * operations final, so all members must have begun the same operations, unless the epoch is
+ * over. */
 static bool calls_differ(const struct tt_coord *c, const struct tt_coord_member *a,
                          const struct tt_coord_member *b, struct tt_coord_result *mismatch)
 {
@@ -329,8 +329,8 @@ static bool calls_differ(const struct tt_coord *c, const struct tt_coord_member 
     }
 }
 
-/* A `commit` with OK makes tentative operations final. This is possible only in an epoch without
- * a question: no member has stopped before it receives the result, and all receive it before
+/* A `commit` with OK makes tentative operations final. This is possible only if no question was
+ * sent in the epoch: no member has stopped before it receives the result, and all receive it before
  * they are queried (reconnect_member). */
 static void decide_value(struct tt_coord *c, const struct tt_coord_member *first)
 {
@@ -347,8 +347,8 @@ static void decide_value(struct tt_coord *c, const struct tt_coord_member *first
     round_finish(c, &result);
 }
 
-/* All have called. Waits until each has reported its measurement, if it could, then runs the
- * search. False: not finished. */
+/* All have called. The result requires all reports that members wait for, and a finished search.
+ * False: not available yet. */
 static bool decide_ring(struct tt_coord *c)
 {
     const struct tt_coord_ring *r = &c->ring;
@@ -407,7 +407,7 @@ static bool decide_epoch(struct tt_coord *c, const struct tt_coord_member *first
         return true;
     n = tt_coord_choose(c, admit, first->most ? first->most : UINT32_MAX);
     if (n < least && admit)
-        return false; /* newcomers may come until a deadline passes */
+        return false; /* newcomers may join until a deadline passes */
     if (n < least)
         round_finish(c, &(struct tt_coord_result){ .what = TT_ROUND_TOO_FEW, .value = n });
     else if (is_the_view(c, &newcomers))
@@ -428,8 +428,8 @@ static bool round_begin(struct tt_coord *c)
     return true;
 }
 
-/* All have called, and some called a sync that cannot take place: takes back these calls. In an
- * ended epoch only these members are notified, because the others have gone on. */
+/* All have called, and some called a sync that cannot take place: takes back all calls. If the
+ * epoch is over, takes back only the sync calls: the other members have left the epoch. */
 static bool separate_syncs(struct tt_coord *c)
 {
     const bool over = is_over(c);
@@ -450,14 +450,14 @@ static bool separate_syncs(struct tt_coord *c)
 
 /* ---- calls and operations -------------------------------------------------------------------- */
 
-/* Returns whether the call needs a call of that member, too. */
+/* Returns whether the caller's call also requires a call of m. */
 static bool call_needs(const struct tt_coord_member *caller, const struct tt_coord_member *m)
 {
     return tt_coord_is_live(caller) && caller->called &&
            (caller->what != TT_CALL_SYNC || tt_coord_is_in(m, caller->scope));
 }
 
-/* Returns whether the operation that m is in needs that member, too. */
+/* Returns whether the operation in which m waits also requires `other`. */
 static bool operation_needs(const struct tt_op_name *op, const struct tt_coord_member *m,
                             const struct tt_coord_member *other)
 {
@@ -465,17 +465,17 @@ static bool operation_needs(const struct tt_op_name *op, const struct tt_coord_m
            (op->needs == TT_OP_NEEDS_ROLE ? m->role == other->role : m->group == other->group);
 }
 
-/* Returns whether a report matters: the operation is in progress, in this epoch, and calls may
- * not have ended. */
+/* Returns whether a report about m is relevant: m may still be in the operation, and the epoch is
+ * the current one and not over. */
 static bool may_be_apart(const struct tt_coord *c, const struct tt_coord_member *m, uint64_t epoch)
 {
     return tt_coord_is_live(m) && !m->called && epoch == c->epoch && !is_over(c) &&
            !tt_coord_is_unsure(c);
 }
 
-/* A member that has completed the operation implies that all required members have begun it;
- * then it also ends for m. Therefore one answer suffices; without one, another member is queried
- * the next time. */
+/* If any member has completed the operation, all required members have begun it, and m will
+ * complete it, too. Therefore a single NOT_BEGUN proves the mismatch; without one, the next report
+ * queries another member. */
 void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     const struct tt_elmsg query = {
@@ -501,7 +501,7 @@ void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct
 }
 
 /* The member's earlier messages on this connection were received, and its call was not affected by
- * messages that it has not received. Therefore it is in that call. */
+ * messages that it has not received. Therefore it is still in that call. */
 void tt_coord_not_begun(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg)
 {
     const struct tt_coord_member *inside = tt_coord_member_of(c, msg->id);

@@ -1,6 +1,6 @@
-/* Internal to the coordinator. Each event changes members and sets flags. Then the steps below
- * run until no further decision is possible; each depends on the state alone. Thus an event need
- * not consider its consequences.
+/* Internal to the coordinator. Each event changes members and sets flags. Then the steps below run
+ * until no further decision is possible; each depends on the state alone. Thus the handler of an
+ * event need not consider its consequences.
  *
  * The sections are in the order of the calls: a file calls functions of earlier ones only. coord.c
  * and coord_replay.c call all of them. */
@@ -26,7 +26,7 @@ void tt_coord_send_msg(struct tt_coord *c, struct tt_coord_member *m, const stru
 void tt_coord_log(struct tt_coord *c, size_t bytes);
 void tt_coord_log_msg(struct tt_coord *c, const struct tt_elmsg *msg);
 void tt_coord_close(struct tt_coord *c, struct tt_coord_conn *conn);
-/* Sends the reason and closes. */
+/* Sends the reason, and closes the connection. */
 void tt_coord_refuse(struct tt_coord *c, struct tt_coord_conn *conn, uint8_t status,
                      const char *text);
 /* Like tt_coord_refuse, with a message of this protocol version. */
@@ -88,7 +88,7 @@ static inline void tt_coord_set_synced(struct tt_coord_member *m, uint16_t scope
 void tt_coord_set_sync(struct tt_coord *c, struct tt_coord_scope *s, uint8_t to);
 /* Call at each new view: ends all syncs. */
 void tt_coord_reset_syncs(struct tt_coord *c);
-/* Marks the scope's sync as possibly decidable; or the syncs of all scopes of a member. */
+/* Mark the sync of a scope, or those of all scopes of a member, as possibly decidable. */
 void tt_coord_touch_scope(struct tt_coord *c, struct tt_coord_scope *s);
 void tt_coord_touch_scopes(struct tt_coord *c, const struct tt_coord_member *m);
 /* Returns whether the member can send the state selected by the sync. */
@@ -120,9 +120,9 @@ bool tt_coord_comes_again(const struct tt_coord_member *m, const struct tt_elmsg
 
 /* ---- coord_removal.c ---- */
 
-/* Call if the member has ended, is gone, or has sent false reports. */
+/* Removes a member of the run. loss: enum tt_loss, the reason. */
 void tt_coord_lose(struct tt_coord *c, struct tt_coord_member *m, uint8_t loss);
-/* Ends the proposal; its newcomers wait again. */
+/* Cancels the proposal; its newcomers wait again. */
 void tt_coord_abandon(struct tt_coord *c);
 
 /* ---- coord_view.c: proposals and views ---- */
@@ -138,7 +138,7 @@ void tt_coord_overdue(struct tt_coord *c);
 bool tt_coord_conclude(struct tt_coord *c);
 void tt_coord_send_proposal(struct tt_coord *c, struct tt_coord_member *m);
 void tt_coord_send_view(struct tt_coord *c, struct tt_coord_member *m);
-/* Makes the members with a next_rank the view, logged. */
+/* Installs and logs the view of the members with a next_rank. */
 void tt_coord_install(struct tt_coord *c);
 /* Sends an update to all members of the view, if anything has changed. */
 void tt_coord_send_updates(struct tt_coord *c);
@@ -148,8 +148,8 @@ void tt_coord_send_updates(struct tt_coord *c);
 void tt_coord_call(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_cancel(struct tt_coord *c, struct tt_coord_member *m, uint64_t round);
 bool tt_coord_decide_round(struct tt_coord *c);
-/* A member has waited in an operation: queries a member in a call whether it has begun the
- * operation. */
+/* A member has waited in an operation: queries another one, which is in a call, whether it has
+ * begun the operation. */
 void tt_coord_inside(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 /* Call if the queried member has not begun the operation. Neither the operation nor the call can
  * end: takes back all such calls, and ends the epoch. */
@@ -189,15 +189,15 @@ void tt_coord_take_words(struct tt_coord *c, struct tt_elmsg *msg);
 
 struct tt_coord_choice {
     bool fresh;             /* any revision and any state are permitted */
-    bool cohort;            /* no member of the last sync remains: its state, or none */
+    bool cohort;            /* no member of the last sync remains: only its state may be selected */
     uint64_t legal;
     struct tt_hash keys;
 };
 
 bool tt_coord_is_candidate(const struct tt_coord_scope *s, const struct tt_coord_choice *choice,
                            const struct tt_coord_member *m);
-/* Call only if all of the scope have offered. Returns TT_ROUND_OK, with the selected state in
- * s->next_*; or the reason why no state was selected, with nothing changed. */
+/* Call only if all members of the scope have offered. Returns TT_ROUND_OK, with the selected state
+ * in s->next_*; or the reason why no state was selected, with nothing changed. */
 uint8_t tt_coord_choose_state(const struct tt_coord *c, struct tt_coord_scope *s,
                               struct tt_coord_choice *choice);
 
@@ -207,9 +207,9 @@ void tt_coord_offer(struct tt_coord *c, struct tt_coord_member *m, const struct 
 void tt_coord_withdraw(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 void tt_coord_vote(struct tt_coord *c, struct tt_coord_member *m, const struct tt_elmsg *msg);
 bool tt_coord_decide_sync(struct tt_coord *c);
-/* Call only if all of the view have called, and all possible decisions were made. Returns whether a
- * sync cannot take place because not all members of its scope called it; *mismatch has the calls of
- * two members. */
+/* Call only if all members of the view have called, and all possible decisions were made. Returns
+ * whether a sync cannot take place because not all members of its scope called it; *mismatch has
+ * the calls of two members. */
 bool tt_coord_is_torn(const struct tt_coord *c, struct tt_coord_result *mismatch);
 
 #endif

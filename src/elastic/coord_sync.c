@@ -14,7 +14,8 @@ static bool has_offered(const struct tt_coord_member *m, uint16_t scope)
     return m->called && m->what == TT_CALL_SYNC && m->scope == scope;
 }
 
-/* Ends it for all that called. The result's value is the current revision, changed or not. */
+/* Ends the sync for all members that called it. The result's value is the current revision, changed
+ * or not. */
 static void sync_finish(struct tt_coord *c, struct tt_coord_scope *s,
                         const struct tt_coord_result *result)
 {
@@ -51,7 +52,7 @@ static void sync_finish(struct tt_coord *c, struct tt_coord_scope *s,
     }
 }
 
-/* Returns whether a member of its scope has made another call, or a sync of another scope;
+/* Returns whether a member of the scope of `one` has made another call, or a sync of another scope;
  * *mismatch describes it. */
 static bool find_incompatible(const struct tt_coord *c, const struct tt_coord_member *one,
                               struct tt_coord_result *mismatch)
@@ -138,7 +139,7 @@ static uint32_t list_sources(struct tt_coord *c, const struct tt_coord_scope *s)
     return n;
 }
 
-/* order[nsources] is set by list_sources. Each receiver begins with different ones, so that all
+/* order[nsources] is set by list_sources. Each receiver begins with different sources, so that all
  * holders have equal load. */
 static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct tt_coord_member *m,
                       uint32_t nsources)
@@ -167,7 +168,7 @@ static void send_plan(struct tt_coord *c, const struct tt_coord_scope *s, struct
     tt_coord_send(c, m, tt_elmsg_end(&w));
 }
 
-/* Discards votes on the previous plan, except that a member has the state. */
+/* Sends a new plan to all. Votes on the previous plan are discarded, except GOT. */
 static void send_plans(struct tt_coord *c, struct tt_coord_scope *s)
 {
     const uint32_t n = list_sources(c, s);
@@ -185,7 +186,7 @@ static void send_plans(struct tt_coord *c, struct tt_coord_scope *s)
     }
 }
 
-/* Decides after all have offered. */
+/* Call when all members of the scope have offered. */
 static void sync_decide(struct tt_coord *c, struct tt_coord_scope *s)
 {
     struct tt_coord_choice choice;
@@ -219,7 +220,7 @@ static void refuse_mixture(struct tt_coord *c, uint16_t scope, const struct tt_c
 }
 
 /* Returns whether all live members of the scope have offered; if so, decides. Other calls are
- * detected when all of the view have called (tt_coord_decide_round). */
+ * detected when all members of the view have called (tt_coord_decide_round). */
 static bool sync_gather(struct tt_coord *c, struct tt_coord_scope *s)
 {
     const struct tt_coord_member *one = NULL, *other = NULL;
@@ -274,8 +275,8 @@ static struct votes count_votes(const struct tt_coord *c, uint16_t scope)
     return v;
 }
 
-/* Receivers report that the holders' data differs from their offer: one side is false. The
- * smaller side is lost, of equal ones the newest member. */
+/* Receivers report that the holders' data differs from their offer: one side is wrong. The smaller
+ * side is lost; on a tie, the newest member of both sides. */
 static void settle_dispute(struct tt_coord *c, struct tt_coord_scope *s, const struct votes *v)
 {
     for (uint32_t i = c->nmembers; i > 0; i--) {

@@ -92,8 +92,8 @@ void tt_coord_send_offer_back(struct tt_coord *c, struct tt_coord_member *m)
 {
     struct tt_coord_scope *s = &c->scopes[m->scope];
 
-    /* otherwise a report was false, and the plan is in the journal: it continues, or ends with
-     * the view */
+    /* otherwise a report was false: the plan is in the journal, and the sync continues, or ends
+     * with the view */
     if (s->state == TT_COORD_SYNC_OFFERED)
         tt_coord_set_sync(c, s, TT_COORD_SYNC_NONE);
     tt_coord_send_synced(c, m, m->scope, tt_coord_last_sync(c, s) + 1, &m->back_why);

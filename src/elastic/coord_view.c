@@ -1,6 +1,6 @@
-/* Views: choice of the next one, its proposal, and its installation. A view requires that all
- * its members have reached each other. Members of the view keep the order of their ranks, unless
- * a better ring order waits (coord_ring.c); newcomers follow in the order of their ids. With
+/* Views: choice of the next one, its proposal, and its installation. A view requires that all its
+ * members have reached each other. Members of the view keep the order of their ranks, unless a
+ * better ring order is pending (coord_ring.c); newcomers follow in the order of their ids. With
  * replica groups the same applies to whole groups, and newcomers follow in the order of group
  * numbers. The members of a group have consecutive ranks, in the order of their roles. */
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "elastic/coord_state.h"
 #include "elastic/planted.h"
 
-#define PROPOSAL_LEASES 2 /* time for all answers */
+#define PROPOSAL_LEASES 2 /* time for all answers, in leases */
 #define ANY_SIZE UINT32_MAX
 
 /* ---- choice ---- */
@@ -19,7 +19,7 @@ static bool waits_in_epoch(const struct tt_coord_member *m)
     return (m->state == TT_COORD_WAITING || m->state == TT_COORD_CANDIDATE) && m->called;
 }
 
-/* Returns whether a newcomer accepts a view of n members. Its `least` matters only when the run
+/* Returns whether a newcomer accepts a view of n members. Its `least` applies only when the run
  * begins; later the members of the view decide. */
 static bool accepts(const struct tt_coord_member *m, uint32_t n, bool begins)
 {
@@ -34,12 +34,13 @@ static void swap(uint32_t *a, uint32_t *b)
     *b = was;
 }
 
-/* Sets the order of the current members; with replica groups, of complete groups, which have
- * consecutive ranks. A group with a replaced member counts as new. */
+/* Sets the place of each current member's group in the order (without replica groups: of the
+ * member). An incomplete group has none; when its member is replaced, it counts as new. */
 static void place_groups(struct tt_coord *c)
 {
     const uint32_t size = c->nroles > 1 ? c->nroles : 1;
-    uint32_t *live = c->conf.order; /* by group; not used for the order yet */
+    uint32_t *live = c->conf.order; /* live members by group; the array does not contain the order
+                                       yet */
 
     memset(live, 0, c->nmembers * sizeof *live);
     for (uint32_t i = 0; i < c->nmembers; i++)
@@ -66,7 +67,8 @@ static bool is_before(const struct tt_coord *c, const struct tt_coord_member *a,
     return a->id < b->id;
 }
 
-/* Heap sort: moves order[at] down in the heap order[0..n), with the last one at its root. */
+/* Heap sort: moves order[at] down in the heap order[0..n), whose root is the member with the last
+ * rank. */
 static void sift_down(struct tt_coord *c, uint32_t at, uint32_t n)
 {
     const struct tt_coord_member *m = c->conf.members;
@@ -85,8 +87,8 @@ static void sift_down(struct tt_coord *c, uint32_t at, uint32_t n)
     }
 }
 
-/* Lists the members permitted in a view of `size` (ANY_SIZE: ignores the newcomers' limits), in
- * the order of ranks. Ids ascend, which is usually the same order. */
+/* Lists the members permitted in a view of `size` (ANY_SIZE: ignores the newcomers' limits), in the
+ * order of ranks. Members are stored by ID, which usually is already the order of ranks. */
 static uint32_t list_permitted(struct tt_coord *c, bool admit, uint32_t size)
 {
     const bool begins = tt_coord_count(c, TT_COORD_IN_VIEW) == 0;
@@ -114,8 +116,8 @@ static uint32_t list_permitted(struct tt_coord *c, bool admit, uint32_t size)
     return n;
 }
 
-/* Returns whether order[at..at + nroles) is a complete group. A seat has one live holder
- * (is_taken refuses others), so roles are unique. */
+/* Returns whether order[at..at + nroles) is a complete group. A seat has at most one live holder
+ * (coord.c refuses others), so roles are unique. */
 static bool is_group(const struct tt_coord *c, uint32_t at, uint32_t n)
 {
     const uint32_t group = c->conf.members[c->conf.order[at]].group;
@@ -165,8 +167,8 @@ static uint32_t select_groups(struct tt_coord *c, uint32_t n, uint32_t size)
     return chosen;
 }
 
-/* Returns the next smaller size to try if only `found` members accept `size`: that number, or a
- * newcomer's `most` above it. */
+/* Returns the next smaller size to try if only `found` members accept `size`: the largest `most` of
+ * a newcomer between both, or `found`. */
 static uint32_t next_size(const struct tt_coord *c, uint32_t size, uint32_t found)
 {
     uint32_t next = found;
@@ -180,7 +182,7 @@ static uint32_t next_size(const struct tt_coord *c, uint32_t size, uint32_t foun
     return next;
 }
 
-/* Finds the largest view that all its newcomers accept. A newcomer with another limit waits,
+/* Finds the largest view that all its newcomers accept. Newcomers that do not accept it wait,
  * without blocking others. Sizes are tried in descending order, at most one per distinct limit. */
 uint32_t tt_coord_choose(struct tt_coord *c, bool admit, uint32_t most)
 {
@@ -281,8 +283,8 @@ static void blame(struct tt_coord_member *a, struct tt_coord_member *b)
     }
 }
 
-/* Among newcomers that did not reach each other, the one in most reports failed; of equal ones
- * the newest. */
+/* Among newcomers that did not reach each other, the one in most reports failed; on a tie, the
+ * newest. */
 static void blame_worst(struct tt_coord *c)
 {
     struct tt_coord_member *worst = NULL;
@@ -372,7 +374,7 @@ bool tt_coord_conclude(struct tt_coord *c)
         if (c->conf.members[i].next_rank != TT_COORD_NO_RANK && !c->conf.members[i].ready)
             return false;
     if (has_failed(c))
-        tt_coord_abandon(c); /* the round is still open: it proposes again */
+        tt_coord_abandon(c); /* the round is open again, and leads to a new proposal */
     else
         tt_coord_install(c);
     return true;
@@ -465,7 +467,7 @@ void tt_coord_install(struct tt_coord *c)
     c->last = (struct tt_coord_result){ .is_view = true, .round = c->round, .epoch = c->epoch };
     c->view_round = c->round;
     tt_coord_end_round(c);
-    c->stale_news |= c->revoked;    /* not this epoch */
+    c->stale_news |= c->revoked;    /* the new epoch is not revoked */
     c->revoked = c->querying = c->decided = c->changed = false;
     c->revocation = TT_REVOKED_NO_REASON;
     memset(c->words, 0, sizeof c->words);
@@ -487,8 +489,8 @@ void tt_coord_install(struct tt_coord *c)
     }
 }
 
-/* A newcomer counts if it waits in `epoch` and its group is complete. This is what an epoch
- * without a limit would admit. */
+/* Counts the newcomers that an epoch without a limit would admit: those that wait in `epoch`, and
+ * whose group is complete. */
 void tt_coord_send_updates(struct tt_coord *c)
 {
     struct tt_elmsg msg = { .kind = TT_ELMSG_UPDATE };

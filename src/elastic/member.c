@@ -1,4 +1,4 @@
-/* The session with the coordinator, views and calls; operations are in member_ops.c. Unanswered
+/* The connection to the coordinator, views and calls; operations are in member_ops.c. Unanswered
  * messages are resent on a new connection, so every message may arrive twice. Calls are identified
  * by their round; questions, proposals and views by their number. */
 #include "elastic/member.h"
@@ -89,7 +89,7 @@ void tt_member_round_trip(struct tt_member *m, uint64_t round_trip_ns)
     m->round_trip_ns = tt_patience_round_trip_ns(m->round_trip_ns, round_trip_ns);
 }
 
-/* Returns the time without a message after which the coordinator hangs. */
+/* Returns the time without a message after which the coordinator is considered hung. */
 static uint64_t patience_ns(const struct tt_member *m)
 {
     return tt_patience_lease_ns(m->lease_ns, m->round_trip_ns);
@@ -201,7 +201,7 @@ void tt_member_send_links(struct tt_member *m, const struct tt_elmsg *head,
         send_links(m);
 }
 
-/* Returns whether the call was taken back, and its round is still to come. */
+/* Returns whether the call was taken back, so that its round is still open. */
 static bool is_taken_back(const struct tt_elmsg *msg)
 {
     return msg->what == TT_ROUND_TIMEOUT ||
@@ -384,8 +384,8 @@ void tt_member_revoke(struct tt_member *m, uint64_t now_ns)
 
 /* ---- messages ---- */
 
-/* Another coordinator, with another journal, may assign this member's former number to what it
- * takes for a new member. */
+/* A coordinator with another journal treats this member as new, and may assign it the same ID by
+ * chance; the run's secret then differs. */
 static bool was_removed(const struct tt_member *m, const struct tt_elmsg *welcome)
 {
     return m->id != 0 &&
@@ -416,13 +416,13 @@ static void on_welcome(struct tt_member *m, const struct tt_elmsg *msg)
         return;
     }
     if (msg->epoch == 0 && m->epoch > 0)
-        leave_view(m); /* and the notification was lost */
+        leave_view(m); /* the notification DROPPED was lost */
     if (m->leaving)
         tt_member_send_leave(m, TT_LEAVE_NOTICE);
     if ((m->revoking || m->stopped) && m->epoch > 0)
-        send_revoke(m); /* a restarted coordinator may not have it */
+        send_revoke(m); /* a restarted coordinator may not have the revocation */
     if (m->links.head.number > 0)
-        send_links(m); /* before the call that waits for its result */
+        send_links(m); /* before the call that waits for the result of the measurement */
     if (m->calling)
         send_call(m);
 }
@@ -461,7 +461,7 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         return;
     }
     if (m->parting && msg.kind != TT_ELMSG_WELCOME && msg.kind != TT_ELMSG_REFUSED)
-        return; /* treat it as already gone */
+        return; /* this member only waits for the confirmation that it has left */
     if ((msg.kind == TT_ELMSG_PROPOSE || msg.kind == TT_ELMSG_VIEW) &&
         msg.nlist > m->conf.members_max) {
         tt_member_end(m, TUTTI_ERR_NOMEM, "the run has more members than this member supports");
@@ -490,7 +490,7 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         if (msg.epoch <= m->epoch || m->epoch == 0)
             return;
         leave_view(m);
-        /* the cancelled call belongs to a round that this member is not in any more */
+        /* the call was cancelled in a round of the view; now it is a newcomer's call */
         if (m->calling && m->cancelling)
             tt_member_send_msg(m,
                                &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL, .number = m->round });
@@ -514,6 +514,6 @@ void tt_member_frame(struct tt_member *m, const void *data, size_t bytes, uint64
         tt_member_on_outcomes(m, &msg);
         return;
     default:
-        return; /* ALIVE, and messages of members or journals */
+        return; /* ALIVE, or a message that only members or journals contain */
     }
 }

@@ -1,5 +1,5 @@
-/* The states of operations at a member, the detection of their completion by all members, and
- * their end after a loss. */
+/* The states of operations at a member, the detection of their completion by all members, and their
+ * outcomes after a loss. */
 #include <string.h>
 #include "base/prng.h"
 #include "base/status.h"
@@ -157,8 +157,8 @@ static void end_before(struct tt_member *m, uint32_t tag, uint8_t state,
     emit_done(m, tag, op->n - 1, state, news);
 }
 
-/* The last one is complete here, so all members have begun it, or reported its completion.
- * Therefore the settled one before it is complete on all members. */
+/* The tag's last operation is complete here, so all members have begun it, or have even reported
+ * its completion. Therefore the settled operation before it is complete on all members. */
 static void end_settled(struct tt_member *m, struct tt_member_op *op)
 {
     if (op->settled > 0)
@@ -166,7 +166,7 @@ static void end_settled(struct tt_member *m, struct tt_member_op *op)
     op->settled = 0;
 }
 
-/* Ends the last one; the one before it has ended. */
+/* Ends the tag's last operation; the one before it has already ended. */
 static void end_op(struct tt_member *m, uint32_t tag, uint8_t state,
                    const struct tt_membership *news)
 {
@@ -276,7 +276,7 @@ bool tt_member_complete_tentative(struct tt_member *m, uint32_t tag, uint64_t no
         return false;
     set_state(m, op, TT_OP_COMPLETE);
     op->tentative = true;
-    /* all have begun this one, so all have completed that one */
+    /* all have begun this operation, so all have completed the previous one */
     end_before(m, tag, TT_OP_FINAL, &no_news);
     end_settled(m, op);
     if (m->nranks == 1)
@@ -291,7 +291,7 @@ void tt_member_may_settle(struct tt_member *m, uint32_t tag, uint32_t bytes)
     m->ops[tag].may_settle = (uint16_t)bytes;
 }
 
-/* Settles the last one, which is PENDING. given: the result came with the outcome. */
+/* Settles the tag's last operation, which is PENDING. given: the result came with the outcome. */
 static void settle_op(struct tt_member *m, uint32_t tag, const void *result, bool given)
 {
     struct tt_member_op *op = &m->ops[tag];
@@ -409,7 +409,8 @@ void tt_member_report_wait(struct tt_member *m, const struct tt_op_name *op, uin
     tt_member_send_msg(m, &msg);
 }
 
-/* Queried while in a call, in which no operation begins. Operations of a tag begin in order. */
+/* Responds only while in a call, during which no operation begins. Operations of a tag begin in
+ * order. */
 void tt_member_on_begun(struct tt_member *m, const struct tt_elmsg *msg)
 {
     struct tt_elmsg answer = *msg;
@@ -522,8 +523,8 @@ void tt_member_on_lost(struct tt_member *m, struct tt_elmsg *msg)
     send_answer(m);
 }
 
-/* Restores all open operations of the tag, without an update: members with another question
- * would get another one. */
+/* Restores all open operations of the tag, without an update: members that get the outcome of a
+ * later question would get another one. */
 static void restore_ops(struct tt_member *m, uint32_t tag)
 {
     end_before(m, tag, TT_OP_RESTORED, &no_news);
@@ -531,16 +532,16 @@ static void restore_ops(struct tt_member *m, uint32_t tag)
         end_op(m, tag, TT_OP_RESTORED, &no_news);
 }
 
-/* Returns whether an outcome contains the missing result of the operation. Otherwise it is not
- * this member's, because of a false report. */
+/* Returns whether an outcome contains the missing result of the operation. A result that does not
+ * fit is due to a false report. */
 static bool brings_result(const struct tt_member_op *op, const struct tt_op_entry *e)
 {
     return e->state == TT_OP_SETTLED && e->n == op->n && op->state == TT_OP_PENDING &&
            op->may_settle == e->nresult;
 }
 
-/* Ends the tag's operations: final up to the outcome's, restored after it. False: impossible
- * outcome. */
+/* Ends the tag's operations: those up to the outcome are final, later ones are restored. False: the
+ * outcome is impossible. */
 static bool apply_outcome(struct tt_member *m, const struct tt_op_entry *e)
 {
     struct tt_member_op *op = &m->ops[e->tag];

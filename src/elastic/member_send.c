@@ -1,4 +1,4 @@
-/* Messages to the coordinator, and the end of a member. */
+/* Messages to the coordinator, and the end of a member's participation. */
 #include "base/status.h"
 #include "elastic/member_state.h"
 

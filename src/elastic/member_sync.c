@@ -1,5 +1,5 @@
-/* A member's part of a sync: a call like others, but numbered by scope, with a plan and a second
- * vote before its end. Offer and vote are repeated to a coordinator that comes back. */
+/* A member's part of a sync: a call like others, but numbered by scope, with a plan and a vote
+ * before its result. Offer and vote are sent again on a new connection. */
 #include "base/status.h"
 #include "elastic/member_state.h"
 

@@ -262,7 +262,7 @@ static void check_list(struct tt_elmsg *m, struct tt_reader *r, uint32_t fields)
             read_call(r, &call);
 }
 
-/* Returns whether 0 is invalid for its `what`. */
+/* Returns whether a message of this kind must not have a `what` of 0. */
 static bool is_from_one(uint8_t kind)
 {
     return kind == TT_ELMSG_CALL || kind == TT_ELMSG_OFFER || kind == TT_ELMSG_VOTE ||

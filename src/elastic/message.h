@@ -28,14 +28,14 @@ _Static_assert(TT_ELMSG_OPS_BYTES_MAX <= TT_ELMSG_BYTES_MAX,
 
 enum tt_elmsg_kind {
     /* member to coordinator */
-    TT_ELMSG_JOIN = 1,      /* first message on a connection; with a known cookie, the member
-                               continues. number: of its next round, or of the one it waits in;
-                               epoch: of that round; what: the call it waits in, 0: none */
+    TT_ELMSG_JOIN = 1,      /* first message on a connection; a known cookie resumes the membership.
+                               number: the next round, or the one in which the member waits; epoch:
+                               of that round; what: the call in which it waits, 0: none */
     TT_ELMSG_HEARTBEAT,
     TT_ELMSG_LEAVE,         /* what: enum tt_leave; NOW: epoch; list: operations FINAL or SETTLED
                                here, which others may not have yet */
-    TT_ELMSG_CALL,          /* a call that all members make: what: enum tt_call_kind; also:
-                               number of its calls, including offers, which identifies a
+    TT_ELMSG_CALL,          /* a call that all members make: what: enum tt_call_kind; also: count of
+                               the member's calls, including offers, which identifies a
                                repetition */
     TT_ELMSG_CANCEL,        /* number: the round; the caller's deadline passed */
     TT_ELMSG_READY,         /* number: the proposal; list: unreachable members */
@@ -54,8 +54,8 @@ enum tt_elmsg_kind {
     /* coordinator to member */
     TT_ELMSG_WELCOME,       /* id: the receiver's; epoch: of its view, or 0; value: the lease in
                                ns; cookie: the run's secret */
-    TT_ELMSG_REFUSED,       /* what: a tutti_status; text: the reason; the connection ends. Equal
-                               bytes in all versions */
+    TT_ELMSG_REFUSED,       /* what: a tutti_status; text: the reason; the connection ends. Same
+                               format in all versions */
     TT_ELMSG_ALIVE,         /* response to a heartbeat, or request for one (number 1) */
     TT_ELMSG_UPDATE,
     TT_ELMSG_PROPOSE,       /* number: the proposal; list: members of the proposed view, with
@@ -66,18 +66,18 @@ enum tt_elmsg_kind {
                                its group is incomplete */
     TT_ELMSG_RESULT,        /* number: the round; what: enum tt_round_status; op: for a MISMATCH
                                with TT_DIFFERS_INSIDE */
-    TT_ELMSG_LOST,          /* number: the question; list: members lost in this epoch, and why; what:
-                               enum tt_revocation; id: the member that revoked it first, 0: none or
-                               unknown; other: REVOKE's id; for APART, a RESULT's mismatch: id,
-                               value, other, op. Stop, and answer */
+    TT_ELMSG_LOST,          /* number: the question; list: members lost in this epoch, with reasons;
+                               what: enum tt_revocation; id: the member that revoked it first, 0:
+                               none or unknown; other: REVOKE's id; for APART, a RESULT's mismatch:
+                               id, value, other, op. The receiver stops, and answers */
     TT_ELMSG_OUTCOMES,      /* number: the question; list: operations, FINAL, SETTLED or RESTORED */
     TT_ELMSG_PLAN,          /* number: the sync; what: enum tt_sync_part of the receiver; other:
                                number of the plan; value: resulting revision; hash: selected
                                content; list: sources */
     TT_ELMSG_SYNCED,        /* number: the sync; what: enum tt_round_status; value: the common
                                revision; op: as in RESULT */
-    /* detection of members in an operation that others, waiting in a call of all members, have
-     * not begun */
+    /* detection of a member in an operation that another one, in a call of all members, has not
+     * begun */
     TT_ELMSG_INSIDE,        /* member to coordinator: op: the operation in which the sender has
                                waited for some time */
     TT_ELMSG_BEGUN,         /* coordinator to a calling member: id is in this op; respond if it
@@ -108,7 +108,7 @@ enum tt_leave { TT_LEAVE_NOTICE, TT_LEAVE_NOW };
 enum tt_suspicion {
     TT_SUSPECT_SILENT,
     TT_SUSPECT_CUT,         /* reconnecting failed for a whole lease */
-    TT_SUSPECT_GONE         /* the connection ended, and the member's system refuses connections */
+    TT_SUSPECT_GONE         /* the connection ended, and the member's host refuses connections */
 };
 enum tt_loss {
     TT_LOSS_DIED,
@@ -131,10 +131,10 @@ enum tt_call_kind {
     TT_CALL_COMMIT,         /* value: 1 if the step is good here; higher bits: a hash of the
                                operations begun here, equal on all members unless the epoch is
                                over. RESULT: 1 if all were good */
-    TT_CALL_OPTIMIZE,       /* other: number of the measurement in LINKS, sent before or later,
-                               0: none; value: bytes; least: gain in percent. RESULT: value 1: a
-                               better order waits for an epoch; id, other: ns of an all-reduce in
-                               the current and the best order */
+    TT_CALL_OPTIMIZE,       /* other: number of the measurement in LINKS, sent before or later, 0:
+                               none; value: bytes; least: gain in percent. RESULT: value 1: a better
+                               order is pending until the next epoch; id, other: ns of an all-reduce
+                               in the current and the best order */
     TT_CALL_SYNC,           /* of one scope; sent as OFFER */
     TT_CALL_KINDS
 };
@@ -145,15 +145,15 @@ enum tt_offer_flags { TT_OFFER_INSTEAD = 1 };
 
 /* Reason for which a member revoked the epoch. */
 enum tt_revocation {
-    TT_REVOKED_NO_REASON,   /* not revoked; or a repetition of another member's deadline, or to a
-                            restarted coordinator */
+    TT_REVOKED_NO_REASON,   /* not revoked; or repeated, after another member's deadline or for a
+                               restarted coordinator */
     TT_REVOKED_BY_CALL,    /* requested by its program */
     TT_REVOKED_CUT,      /* the member lost another one, or the connection to it */
     TT_REVOKED_LATE,     /* a deadline of the member passed */
     TT_REVOKED_MISMATCH, /* the member found that members called different operations */
     TT_REVOKED_FAILED,   /* another failure of the member */
-    TT_REVOKED_APART,    /* not by a member: some wait in an operation, and others in a call of
-                            all members */
+    TT_REVOKED_APART,    /* revoked by the coordinator: some members wait in an operation, and
+                            others in a call of all members */
     TT_REVOCATIONS
 };
 
@@ -168,12 +168,11 @@ enum tt_round_status {
     TT_ROUND_OK,
     TT_ROUND_SAME,          /* of epoch: unchanged view; of sync: all had the state, none
                                received */
-    TT_ROUND_TIMEOUT,       /* the caller's deadline passed: its call was taken back without
-                               effect. id: a member that had not called, or 0. Then, of epoch:
-                               value: members in the view; other: waiting newcomers, including
-                               the caller if it is one; flags: of a newcomer, enum tt_kept_out.
-                               Of optimize: other: a member that had not reported its
-                               measurement, or 0 */
+    TT_ROUND_TIMEOUT,       /* the caller's deadline passed: its call was taken back without effect.
+                               id: a member that had not called, or 0. If 0, for epoch: value:
+                               members in the view; other: waiting newcomers, including the caller
+                               if it is one; flags: for a newcomer, enum tt_kept_out; for optimize:
+                               other: a member that had not reported its measurement, or 0 */
     TT_ROUND_MISMATCH,      /* members made different calls: flags: enum tt_difference and bits;
                                id: a member, value: its call; other: another member, also: its
                                call. In a round with TT_DIFFERS_BACK, and in a sync, the call is
@@ -182,7 +181,7 @@ enum tt_round_status {
     TT_ROUND_LOST,          /* of agree and commit: the value is that of the remaining members
                                (of commit: 0, also if the epoch was revoked); of sync: all
                                holders are lost */
-    /* of sync; nothing has changed, as with all others except OK and SAME */
+    /* results of a sync; nothing has changed, as with all results except OK and SAME */
     TT_ROUND_NOBODY,        /* no member is willing to send a state of the legal revision; value:
                                the last revision */
     TT_ROUND_OTHER_STATE,   /* no member has the agreed arrays; or, in a new cohort, none has the
@@ -196,7 +195,7 @@ enum tt_round_status {
 enum tt_op_needs {
     TT_OP_NEEDS_ALL,
     TT_OP_NEEDS_ROLE,       /* for a tentative operation: the members of the role */
-    TT_OP_NEEDS_GROUP,      /* likewise */
+    TT_OP_NEEDS_GROUP,      /* for a tentative operation: the members of the group */
     TT_OP_NEEDS
 };
 
@@ -225,8 +224,9 @@ enum tt_op_state {
     TT_OP_NONE,
     TT_OP_PENDING,          /* begun */
     TT_OP_COMPLETE,         /* this member's part is done; the others' parts are unknown */
-    TT_OP_SETTLED,          /* likewise, and its small result stands: members without it get it */
-    TT_OP_FINAL,            /* all have completed it: its result stands */
+    TT_OP_SETTLED,          /* this member's part is done, and its small result is kept: members
+                               without it receive it */
+    TT_OP_FINAL,            /* all have completed it: its result is never undone */
     TT_OP_RESTORED,         /* the operation had no effect: its input is unchanged */
     TT_OP_STATES
 };
@@ -235,10 +235,10 @@ enum tt_op_state {
  * identified. */
 struct tt_membership {
     uint64_t number;
-    uint32_t newcomers;     /* number that an epoch would admit */
+    uint32_t newcomers;     /* newcomers that an epoch would admit */
     uint32_t lost, leaving;
     uint32_t revoked;
-    uint32_t better;        /* a better ring order waits for an epoch */
+    uint32_t better;        /* a better ring order is pending until the next epoch */
 };
 
 static inline bool tt_membership_are_same(const struct tt_membership *a,
@@ -288,9 +288,10 @@ struct tt_op_entry {
     uint8_t before;         /* enum tt_op_before */
     uint16_t tag;
     uint64_t n;             /* 1-based sequence number within the tag and epoch */
-    struct tt_membership news;    /* common update of the last FINAL operation: this one, or one of the
-                               two before it */
-    uint16_t nresult;       /* of the SETTLED one, this or the previous one: */
+    struct tt_membership news;    /* common update of the last FINAL operation: this one, or one of
+                                     the two before */
+    uint16_t nresult;       /* size of the result of the SETTLED operation, which is this or the
+                               previous one: */
     const uint8_t *result;  /* [nresult], in the message being read, or the writer's */
 };
 
@@ -337,8 +338,8 @@ void tt_elmsg_next_link(struct tt_elmsg *m, struct tt_ring_link *out);
 void tt_elmsg_next_call(struct tt_elmsg *m, struct tt_call_name *out);
 void tt_elmsg_next_loss(struct tt_elmsg *m, struct tt_loss_name *out);
 
-/* Writing: begin with the fixed fields of m, add the list's entries, end. end returns the size,
- * or 0 if it did not fit. */
+/* Writing: begin with the fixed fields of m, add the list's entries, then end, which returns the
+ * size, or 0 if the message did not fit. */
 struct tt_elmsg_writer {
     struct tt_writer w;
     uint8_t *count_at;          /* NULL: this kind has no list */

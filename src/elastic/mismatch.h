@@ -26,12 +26,12 @@ enum tt_difference {
 /* Additional bits: */
 /* the epoch was over when all had called, which may explain the different calls */
 #define TT_DIFFERS_OVER 0x80u
-/* the call is taken back, and its round, or sync, is still to come. Some had called a sync,
- * which belongs to no round, or were in an operation */
+/* the call is taken back, and its round or sync is still open, because some members had called a
+ * sync, which belongs to no round, or were in an operation */
 #define TT_DIFFERS_BACK 0x40u
 
 struct tt_mismatch {
-    uint8_t differs;        /* enum tt_difference, and these bits; unknown values come from a
+    uint8_t differs;        /* enum tt_difference, and the bits above; unknown values come from a
                                later version */
     uint64_t id, value;     /* a member, and its value */
     uint64_t other, also;   /* another member, and its value */

@@ -1,9 +1,9 @@
 #include "elastic/patience.h"
 
 #define ROUND_TRIPS 3u
-#define SPARE_ROUND_TRIPS 20u   /* at most a lease */
+#define SPARE_ROUND_TRIPS 20u   /* time for retransmissions, at most a lease */
 #define CONNECT_ROUND_TRIPS 4u
-#define FALL 16u                /* a measurement lowers the round trip by at most this part */
+#define FALL 16u                /* a measurement lowers the round trip by at most 1 / FALL */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {

@@ -1,6 +1,6 @@
 /* The state machines of the protocol. Every legal change of a state is in a table. Changes are
- * asserted against the table; the simulation must cover it; and docs/elastic-protocol.md with
- * its pictures is generated from it (scripts/draw-states.py). */
+ * asserted against the table; the simulation must cover it; and the pictures and tables of
+ * docs/elastic-protocol.md are generated from it (scripts/draw-states.py). */
 #ifndef TT_ELASTIC_STATES_H
 #define TT_ELASTIC_STATES_H
 
@@ -17,7 +17,7 @@ struct tt_states {
     const char *name;           /* name of the picture's file */
     const char *of;             /* object of the states */
     const char *const *states;  /* [nstates] names. State 0 means that the object does not exist:
-                                   the beginning, and in some tables the end */
+                                   the initial state, and in some tables the final one */
     uint32_t nstates;
     const struct tt_state_change *changes;  /* [nchanges], at most TT_STATE_CHANGES_MAX */
     uint32_t nchanges;

@@ -8,20 +8,20 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* the second byte of other messages between members is lower, or END or higher */
+/* the second byte of other messages between members is below KIND_MIN, or at least KIND_END */
 #define KIND_MIN 0xa0u
 #define KIND_END 0xc0u
 enum { PING = KIND_MIN + 1, PONG, READY, GO, CHUNK, STOP, END, GOT, KINDS };
 
-#define NUMBER_MAX (1ull << 55)     /* exceeds the rounds of any run, times 256 numbers */
-/* flag of a token: the first ping. A peer that waits for the PONG pings again, since it may have
- * missed that */
+#define NUMBER_MAX (1ull << 55)     /* more than 256 measurements in each round of any run */
+/* flag of a token: the sender has begun, or reconnected. A receiver without a PONG from it pings
+ * again, since the sender may have missed the earlier ping */
 #define FIRST 0x80000000u
-/* grows with the sent bytes, so that slow links also have many */
+/* chunks grow with the sent bytes, so that slow links also transfer many */
 #define CHUNK_BYTES_MIN 512u
 #define BURST_BYTES_MAX (64u << 20)
-/* time until the first check of the rate, or CHECK_ROUND_TRIPS round trips: enough to resume
- * after waiting for a processor */
+/* time until the first check of the rate, or CHECK_ROUND_TRIPS round trips if longer: covers a
+ * delay of the receiver by the scheduler */
 #define CHECK_NS (80 * TT_MS)
 #define CHECK_ROUND_TRIPS 8u
 #define BURST_ROUND_TRIPS 12u
@@ -207,9 +207,8 @@ static uint64_t rate_in(uint64_t bytes, uint64_t ns)
 }
 
 /* Returns the rate of the received data: the slope of its second half if reliable, otherwise the
- * mean. 0: unknown. At most half of the data was sent before the second half, in no less than
- * half of the sender's time. This limits the rate if the receiver was scheduled late and found
- * much data at once. */
+ * mean. 0: unknown. It is at most twice the sender's mean rate, in case the receiver was scheduled
+ * late and found much data at once. */
 static uint64_t measured_rate(const struct tt_survey *p, uint32_t took_us)
 {
     const struct tt_ring_sample *s = p->conf.samples;
@@ -269,7 +268,7 @@ static void handle_chunk(struct tt_survey *p, uint32_t rank, size_t bytes)
     const uint64_t check_ns = CHECK_ROUND_TRIPS * p->conf.peers[rank].round_trip_ns;
     uint64_t passed_ns;
 
-    if (!p->began) /* the first chunk arrived before the measured time */
+    if (!p->began) /* the measured time begins after the first chunk */
         p->check_ns = p->now_ns + (check_ns > CHECK_NS ? check_ns : CHECK_NS);
     else
         p->bytes += bytes;
@@ -369,7 +368,7 @@ static void handle_pong(struct tt_survey *p, uint32_t rank, uint32_t token)
 
 /* ---- messages ---- */
 
-/* A round that is over here is also over for the receiver. */
+/* If the round is over here, it must also end for the requesting member. */
 static void handle_go(struct tt_survey *p, uint32_t rank, uint32_t round)
 {
     if (round != tt_ring_round_of(p->conf.nranks, p->conf.rank, rank))
@@ -457,7 +456,7 @@ bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, siz
     if (number == p->number)
         survey_handle_message(p, rank, kind, value, us, bytes);
     else if (number < p->number && kind == PING && value & FIRST && p->state == TT_SURVEY_PINGS_GO)
-        ping(p, rank, FIRST); /* so that it gets the current number */
+        ping(p, rank, FIRST); /* so that the peer receives the current number */
     return true;
 }
 

@@ -1,21 +1,22 @@
 /* Measurement of the links between members, as a pure state machine: one for each participating
- * member of a view. First all members ping each other. No burst is sent before all have
- * finished, so that round trips have no queueing. Then come nranks - 1 rounds
- * (elastic/ring_measure.h). In each round a member sends a burst to one member and receives one
- * from another. There is no common clock. A receiver requests the burst of its round (GO) when
- * the previous one is over. A sender sends it when it was requested, and the receiver of the
- * previous burst has confirmed its end (GOT). Therefore no member sends or receives two bursts
- * at once.
+ * member of a view. First all members ping each other. No burst is sent before all have finished,
+ * so that round trips include no queueing delay. Then nranks - 1 rounds follow
+ * (ringorder/ring_measure.h). In each round a member sends a burst to one member and receives one
+ * from another. There is no common clock. A receiver requests the burst of its round (GO) when the
+ * previous one is over. A sender sends a burst when it was requested, and the receiver of the
+ * previous burst has confirmed its end (GOT). Therefore no member sends or receives two bursts at
+ * once.
  *
- * A burst consists of chunks sent as fast as possible. The receiver records the amount over
- * time. It stops the burst (STOP) when its rate no longer changes, and after `burst_ns` in any
- * case. On a long link this is extended to 12 round trips, at most `far_burst_ns`: the window
- * doubles with each round trip from 14,600 bytes, and only the second half is used for the rate.
- * The sender also ends at that time, and marks the end (END). A lost connection invalidates only
- * the pair's measurement. If a member does not continue, the others end at their deadline with
- * partial results.
+ * A burst consists of chunks sent as fast as possible. The receiver records the amount over time.
+ * It stops the burst (STOP) when its rate no longer changes, at the latest after `burst_ns`. On a
+ * long link this is extended to 12 round trips, at most `far_burst_ns`: TCP's window doubles with
+ * each round trip from 14,600 bytes, and only the second half is used for the rate. The sender also
+ * ends at that time, and marks the end (END). A lost connection invalidates only the pair's
+ * measurement. If a member does not continue, the others end at their deadline with partial
+ * results.
  *
- * No socket, clock, thread or allocation. Invalid messages only affect the rate of their sender. */
+ * No socket, clock, thread or allocation. Invalid messages affect only the measured rate of their
+ * sender. */
 #ifndef TT_ELASTIC_SURVEY_H
 #define TT_ELASTIC_SURVEY_H
 
@@ -55,9 +56,10 @@ struct tt_survey_conf {
     uint32_t rank, nranks;      /* at least 2, at most TT_RING_PEERS_MAX */
     uint64_t burst_ns, far_burst_ns;    /* far_burst_ns must not be less */
     struct tt_survey_peer *peers;        /* [nranks], owned by the caller, must outlive this */
-    struct tt_ring_link *links;         /* [nranks] likewise: the results, from each rank */
-    struct tt_ring_sample *samples;     /* [TT_SURVEY_SAMPLES] likewise */
-    const void *filler;         /* [TT_SURVEY_CHUNK_BYTES] data of chunks, likewise; must be
+    struct tt_ring_link *links;         /* [nranks], owned as `peers`: the results, from each
+                                           rank */
+    struct tt_ring_sample *samples;     /* [TT_SURVEY_SAMPLES], owned as `peers` */
+    const void *filler;         /* [TT_SURVEY_CHUNK_BYTES] data of chunks, owned as `peers`; must be
                                    incompressible */
     void (*emit)(void *context, const struct tt_survey_act *act);
     void *context;
@@ -96,14 +98,15 @@ void tt_survey_begin(struct tt_survey *p, const struct tt_survey_conf *conf, uin
 /* Handles data[bytes] from `rank`. False: not a valid message. */
 bool tt_survey_receive(struct tt_survey *p, uint32_t rank, const void *data, size_t bytes,
                        uint64_t now_ns);
-/* Called when all messages to `rank` were passed to the system, so that there is room for a
- * chunk. Returns whether one was sent. */
+/* Called when all messages to `rank` were passed to the kernel, so that there is room for a chunk.
+ * Returns whether one was sent. */
 bool tt_survey_room(struct tt_survey *p, uint32_t rank, uint64_t now_ns);
-/* Returns the limit on unsent bytes in the system for `rank`, a power of two: about the bytes
- * sent of a burst. They still arrive after the burst ends. With a lower limit, the system would
- * run out of data, and TCP's window would not grow, whenever other processes have the processor. */
+/* Returns the limit on unsent bytes in the kernel for `rank`, a power of two: about as many as the
+ * burst has sent so far. They still arrive after the burst ends. With a lower limit, the kernel
+ * would run out of data, and TCP's window would not grow, whenever this process is not
+ * scheduled. */
 uint32_t tt_survey_unsent(const struct tt_survey *p, uint32_t rank);
-/* A new connection to it was made: messages in flight were lost. */
+/* A new connection to `rank` was made: messages in flight were lost. */
 void tt_survey_again(struct tt_survey *p, uint32_t rank, uint64_t now_ns);
 /* Ends the measurement. */
 void tt_survey_end(struct tt_survey *p);

@@ -6,11 +6,11 @@
  * (one of each replica group: if a group shards the state over its roles, each role has its
  * own). Scopes sync independently.
  *
- * One sync, for a member (member.h): it offers its state (tt_member_sync). When all live members
- * of the scope have offered, the coordinator selects one of the contents at the legal revision.
- * The coordinator also determines the holders and receivers. If all members have the state already,
- * the sync is over. Receivers fetch the differences into their own memory (transfer.h), and vote
- * when they have them. When all live ones have voted, the sync is final. Only then may a receiver's
+ * One sync, for a member (member.h): it offers its state (tt_member_sync). When all live members of
+ * the scope have offered, the coordinator selects one of the contents at the legal revision. The
+ * coordinator also determines the holders and receivers. If all members have the state already, the
+ * sync is over. Receivers fetch the differences into their own memory (transfer.h), and vote when
+ * they have them. When all live receivers have voted, the sync is final. Only then may a receiver's
  * arrays be overwritten. */
 #ifndef TT_ELASTIC_SYNC_H
 #define TT_ELASTIC_SYNC_H
@@ -30,7 +30,7 @@ enum tt_sync_strategy {
     TT_SYNC_POPULAR = 1,    /* the most common content at the legal revision wins; all members of
                                the sync must use this strategy */
     TT_SYNC_RECEIVE,        /* never a candidate */
-    TT_SYNC_SEND,           /* must win, otherwise excluded */
+    TT_SYNC_SEND,           /* the member's state must win, otherwise the member is excluded */
     TT_SYNC_STRATEGIES
 };
 
@@ -60,7 +60,7 @@ enum tt_sync_part {
 enum tt_sync_vote {
     TT_SYNC_NOT_YET,
     TT_SYNC_GOT,            /* all differences were received, and match the hash */
-    TT_SYNC_UNABLE,         /* out of memory, or no source responds; without anyone's fault, the
+    TT_SYNC_UNABLE,         /* out of memory, or no source responds: no member is at fault, but the
                                sync fails for all */
     TT_SYNC_BAD,            /* the data of all holders differs from their offer: either they or
                                this member are wrong */
@@ -84,7 +84,7 @@ struct tt_hash tt_sync_keys(const struct tt_sync_array *arrays, uint32_t n);
  * zeros if array i may differ. */
 void tt_sync_list(uint8_t *list, const struct tt_sync_array *arrays, const struct tt_hash *hashes,
                   uint32_t n);
-/* Returns the hash of their content. */
+/* Returns the hash of the list, which represents the content of the arrays. */
 struct tt_hash tt_sync_content(const uint8_t *list, uint32_t n);
 struct tt_hash tt_sync_entry(const uint8_t *list, uint32_t i);
 

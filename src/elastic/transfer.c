@@ -242,7 +242,7 @@ static void give_up(struct tt_transfer *t)
         send_vote(t, TT_SYNC_UNABLE, "no member that has the state responds");
 }
 
-/* Sends all permitted requests: one piece of each source in turn. */
+/* Sends all permitted requests: for one piece from each source in turn. */
 static void send_requests(struct tt_transfer *t)
 {
     bool some = true, usable = false;
@@ -291,7 +291,7 @@ static uint32_t lowest_source(uint64_t bits)
     return (uint32_t)__builtin_ctzll(bits);
 }
 
-/* All its pieces have arrived. */
+/* All pieces of the array have arrived. */
 static void array_finish(struct tt_transfer *t, uint32_t array)
 {
     struct tt_transfer_item *item = item_of(t, array);
@@ -305,8 +305,8 @@ static void array_finish(struct tt_transfer *t, uint32_t array)
         item->here = true;
         item->mixed &= ~from;
         if (item->mixed && (item->mixed & (item->mixed - 1)) == 0)
-            drop_bad(t, lowest_source(item->mixed)); /* the other sources of the wrong data are
-                                                        cleared */
+            drop_bad(t, lowest_source(item->mixed)); /* all other sources of the wrong data have
+                                                        sent a correct array since */
         if (array == TT_TRANSFER_LIST)
             compare_list(t);
         else if (--t->missing == 0)

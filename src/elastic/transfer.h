@@ -1,10 +1,11 @@
 /* Transfer of the arrays of a sync, as a pure state machine: one for each member in the sync,
- * for any part. A receiver requests the list of the arrays' hashes from a holder; its hash must
- * match the selected content. It then requests the arrays with different hashes in pieces, from
- * all its holders at once, limited by a window for each. A piece contains the sum of its blocks
- * (reduce/hash.h), which is checked on arrival. The sums of all pieces give the array's hash, so
- * no data is read twice. Received data is stored in memory from the caller (stage), not in the
- * arrays. The memory used is the size of the differences, and a failed sync undoes nothing.
+ * whatever its part. A receiver requests the list of the arrays' hashes from a holder; its hash
+ * must match the selected content. It then requests the arrays with different hashes in pieces,
+ * from all its holders at once, limited by a window for each. A piece contains the sum of its
+ * blocks (reduce/hash.h), which is checked on arrival. The sums of all pieces give the array's
+ * hash, so no data is read twice. Received data is stored in memory from the caller (stage), not in
+ * the arrays. The memory used is the size of the differences, and a failed sync leaves nothing to
+ * undo.
  *
  * An array whose pieces came from several holders, and whose hash is wrong, is fetched again
  * from a single holder. A holder that alone sent a wrong array or list is bad, and not used any
@@ -12,8 +13,8 @@
  * used until the next plan. The next plan also handles lost and new holders; pieces requested
  * from a lost one are requested from others.
  *
- * No socket, clock, thread or allocation. The caller passes the time with each call, and
- * performs the actions passed to the two functions. */
+ * No socket, clock, thread or allocation. The caller passes the time with each call, and performs
+ * the actions passed to `emit`. */
 #ifndef TT_ELASTIC_TRANSFER_H
 #define TT_ELASTIC_TRANSFER_H
 
@@ -30,12 +31,12 @@
 /* holders of one sync in all its plans; further ones are not used */
 #define TT_TRANSFER_SOURCES 64u
 #define TT_TRANSFER_HEAD_BYTES 52u      /* maximum size of a message before its piece */
-#define TT_TRANSFER_LIST UINT32_MAX     /* the "array" number of the list of hashes */
+#define TT_TRANSFER_LIST UINT32_MAX     /* array index that denotes the list of hashes */
 
 enum tt_transfer_act_kind {
     TT_TRANSFER_ACT_SEND,       /* send head[head_bytes], then body[body_bytes], to `rank` of the
                                    view. body stays valid until the sync is over; if it came from
-                                   `read`, until the next call of that */
+                                   `read`, until the next call of `read` */
     TT_TRANSFER_ACT_VOTE        /* tt_member_vote(vote); text gives the reason if it is not GOT */
 };
 
@@ -58,7 +59,7 @@ struct tt_transfer_item {
     uint64_t got, next;         /* bytes received, and requested */
     uint64_t from, mixed;       /* bitmaps of sources: of the received pieces; of an attempt with
                                    a wrong hash */
-    uint32_t alone;             /* the only source used for it; TT_TRANSFER_NONE */
+    uint32_t alone;             /* the only source used for it; TT_TRANSFER_NONE: any */
     bool here;                  /* complete: no difference, or received with the right hash */
 };
 #define TT_TRANSFER_NONE UINT32_MAX
@@ -70,11 +71,11 @@ struct tt_transfer_conf {
     struct tt_transfer_item *items;     /* [narrays] with bytes and data set, owned by the
                                            caller, must outlive this */
     const uint8_t *list;        /* [16 * narrays]: of this member's state (tt_sync_list) */
-    uint8_t *coming;            /* [16 * narrays]: receives the selected list, likewise */
+    uint8_t *coming;            /* [16 * narrays]: receives the selected list; owned as `items` */
     uint32_t piece_bytes;       /* of whole blocks; 0: TT_TRANSFER_PIECE_BYTES */
     uint64_t patience_ns;       /* a holder that has sent nothing for this time is not used any
                                    more */
-    /* returns memory for an array; NULL: none. The caller frees it */
+    /* returns memory for an array; NULL: out of memory. The caller frees it */
     void *(*stage)(void *context, uint32_t array, uint64_t bytes);
     /* Returns this member's [bytes] from offset, at most TT_TRANSFER_PIECE_BYTES, valid until
      * the next call. NULL: cannot be read, so no member gets it. If the function is NULL, items
@@ -88,7 +89,7 @@ struct tt_transfer_source {
     uint32_t rank;
     bool now;                   /* in the last plan */
     bool bad, silent;           /* not used any more */
-    uint32_t requested, wrong;      /* pieces requested now; wrong pieces */
+    uint32_t requested, wrong;      /* currently requested pieces; pieces with wrong sums */
     uint64_t heard_ns;
 };
 

@@ -7,8 +7,8 @@
 
 /* ---- messages that were started -------------------------------------------------------------- */
 
-/* Returns the number of messages with this tag that the peer has started and no receive has
- * taken. */
+/* Returns the number of messages with this tag that the peer has started, and that are not matched
+ * yet. */
 static uint32_t count_untaken(const struct tt_context *c, const struct tt_context_peer *cp,
                               uint32_t tag)
 {

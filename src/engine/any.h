@@ -1,20 +1,20 @@
 /* Receives from any rank (TUTTI_ANY_RANK). All functions require the progress lock, except those
  * that engine.h declares.
  *
- * Messages are numbered per pair of ranks, direction and tag. A receive from a named rank gets
- * its number when it starts. A receive from any rank gets its number when it is matched with a
- * message. Until then it is `unmatched`, and peers do not see it. Later receives with the same
- * tag are also unmatched, including receives from a named rank. Otherwise they could take a
- * message that the earlier receive may still get. Therefore only the oldest unmatched receive of
- * a tag is considered, and it is always a receive from any rank.
+ * Messages are numbered per pair of ranks, direction and tag. A receive from a named rank gets its
+ * number when it starts. A receive from any rank gets its number when it is matched with a message.
+ * Until then it is `unmatched`, and peers do not see it. Later receives with the same tag are also
+ * unmatched, including receives from a named rank. Otherwise they could take a message that the
+ * earlier receive may still get. Therefore only the oldest unmatched receive of a tag is
+ * considered, and it is always a receive from any rank.
  *
- * A receive can be matched with the next message of a rank when this rank has been notified of
- * the message's start. Any message proves that, because messages of one tag are started in
- * numerical order. An eager message arrives without a request. The sender of a longer message
- * waits for its receiver, so it announces the message (TT_CELL_STARTED). Announcements go only
- * to ranks that have sent TT_CELL_RECEIVES_ANY for the communicator. A rank sends that once to
- * all connected ranks, with its first receive from any rank, and later to each rank that
- * connects. Programs without such receives send no additional messages. */
+ * A receive can be matched with the next message of a rank when the receiver has been notified that
+ * the message was started. Each message is such a notification for all earlier ones, because
+ * messages of one tag are started in numerical order. An eager message is sent at once. The sender
+ * of a longer message waits for its receiver, so it announces the message (TT_CELL_STARTED).
+ * Announcements go only to ranks that have sent TT_CELL_RECEIVES_ANY for the communicator. A rank
+ * sends that once to all connected ranks, with its first receive from any rank, and later to each
+ * rank that connects. Programs without such receives send no additional messages. */
 #ifndef TT_ENGINE_ANY_H
 #define TT_ENGINE_ANY_H
 
@@ -26,8 +26,8 @@ static inline bool tt_op_is_from_any(const struct tt_op *op)
     return op->conf.coll.root == TT_ROOT_ANY;
 }
 
-/* Called before the first receive from any rank of c. Records the messages started before, and
- * enables the recording of later ones. NOMEM (logged). */
+/* Called before the first receive from any rank of c. Records the messages that were started
+ * before, and enables the recording of later ones. NOMEM (logged). */
 tutti_status tt_any_begin(struct tt_context *c);
 /* Returns whether a receive from any rank with this tag is unmatched. */
 bool tt_any_awaits(const struct tt_context *c, uint32_t tag);
@@ -37,8 +37,9 @@ static inline bool tt_any_defers(const struct tt_context *c, const struct tt_op_
     return conf->coll.kind == TT_RECV &&
            (conf->coll.root == TT_ROOT_ANY || (c->nunmatched > 0 && tt_any_awaits(c, conf->tag)));
 }
-/* Returns the oldest unmatched receive with this tag, if a started message of `from`, or of any
- * rank if `from` is NULL, can be matched with it; *rank: its sender. Else NULL. */
+/* Returns the oldest unmatched receive with this tag, or NULL if no started message can be matched
+ * with it. Considers only messages of `from`, or those of all ranks if `from` is NULL. *rank: the
+ * sender of the message. */
 struct tt_op *tt_any_next(struct tt_context *c, uint32_t tag, struct tt_context_peer *from,
                           uint32_t *rank);
 /* Records that the peer has started the send with this key. NOMEM (logged). */
@@ -50,7 +51,7 @@ void tt_any_peer_receives(struct tt_context *c, struct tt_context_peer *cp);
 void tt_any_announce(struct tt_op *send);
 /* Called when a peer has connected. Notifies it of receives from any rank. */
 void tt_any_connected(struct tt_engine *e);
-/* Sends the notifications that had no room before. */
+/* Retries the notifications for which there was no room. */
 void tt_any_send_due(struct tt_engine *e);
 
 #endif

@@ -23,9 +23,9 @@ struct own {
 
 struct tt_bounce_pool {
     struct tt_wire *wire;
-    struct block *free[2][CLASSES];     /* by `own` */
+    struct block *free[2][CLASSES];     /* first index: `own` */
     struct block *spare;        /* block records without memory */
-    struct tt_bounce rest[2];  /* the uncut end of the newest region */
+    struct tt_bounce rest[2];  /* by `own`: the unused rest of the newest region */
     struct own *owns;
     uint64_t region_bytes;      /* total size of all regions */
 };
@@ -149,7 +149,7 @@ void tt_bounce_put(struct tt_bounce_pool *p, const struct tt_bounce *l)
     else
         b = malloc(sizeof *b);
     if (!b)
-        return;                 /* this piece is unusable until the wire closes */
+        return;                 /* the memory is lost until the wire is closed */
     *b = (struct block){ .at = *l, .next = p->free[l->own][c] };
     p->free[l->own][c] = b;
 }

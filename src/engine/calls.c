@@ -1,5 +1,5 @@
-/* The calls that start operations, blocking or not, and the operations that plans keep for later
- * calls of the same shape. */
+/* Calls that start operations, blocking or not, and the operations that are kept for later calls of
+ * the same shape. */
 #include "engine/calls.h"
 
 #include <stdlib.h>
@@ -42,8 +42,8 @@ static bool reuse_kept(struct tt_op *op, const void *src, void *dst, uint32_t ta
     return true;
 }
 
-/* Returns whether nothing but this call needs progress. Returns false at intervals in any case,
- * so that a full pass runs. */
+/* Returns whether no other operation needs progress. Also returns false at intervals, so that a
+ * full pass runs. */
 static bool is_only_work(const struct tt_context *c)
 {
     struct tt_engine *e = c->engine;
@@ -104,7 +104,7 @@ void tt_op_drop_lapsed(struct tt_op **kept)
     }
 }
 
-/* Copies the memory that the next calls of a completed straight operation read. */
+/* Copies the memory of a completed straight operation that later calls read. */
 static bool copy_reused(struct tt_op *copy, const struct tt_op *op)
 {
     const uint32_t n = op->exec.npeers ? op->exec.npeers : 1;
@@ -128,9 +128,8 @@ static bool copy_reused(struct tt_op *copy, const struct tt_op *op)
     return true;
 }
 
-/* Returns a copy of a completed straight operation, which is in no list, that takes a fifth of its
- * memory. Many communicators may keep operations, e.g. those of a mesh of process groups. NULL: out
- * of memory. */
+/* Returns a copy, with a fifth of the memory, of a completed straight operation that is in no list.
+ * Many communicators may keep operations, e.g. in a mesh of process groups. NULL: out of memory. */
 static struct tt_op *compact_op(const struct tt_op *op)
 {
     const size_t bytes = offsetof(struct tt_op, exec) + tt_exec_straight_bytes(&op->exec);
@@ -152,7 +151,7 @@ static struct tt_op *compact_op(const struct tt_op *op)
     return NULL;
 }
 
-/* Chooses the stores of the eager messages of later calls. */
+/* Chooses the kind of stores (ordinary or non-temporal) for the eager messages of later calls. */
 static void choose_stores(struct tt_op *op)
 {
     struct tt_copy_case c = {
@@ -171,7 +170,8 @@ static void choose_stores(struct tt_op *op)
 }
 
 /* Keeps a completed operation, which is in no list, for the next call. *kept becomes the operation,
- * or a copy of it. A send or receive may use streams later, for which a copy is too short. */
+ * or a copy of it. A send or receive is not copied: it may use streams later, and a copy lacks the
+ * memory for them. */
 static void keep(struct tt_op *op, struct tt_op **kept)
 {
     struct tt_op *copy;
@@ -184,15 +184,15 @@ static void keep(struct tt_op *op, struct tt_op **kept)
         drop_kept(op);
 }
 
-/* After the end of a request: returns its kept operation to the plan, for the next call. False: it
- * has none, or it cannot be reused. */
+/* Called when a request is freed. Returns an operation that a plan has lent to the request. False:
+ * the operation was not lent. */
 static bool give_back(struct tt_op *op)
 {
     const bool succeeded = atomic_load_explicit(&op->status, memory_order_relaxed) == TUTTI_OK;
 
     if (op->loan != TT_LOAN_OUT) {
         for (uint32_t i = 0; i < op->exec.npeers && op->kept; i++)
-            op->flow[i].cp = NULL;      /* dropped meanwhile */
+            op->flow[i].cp = NULL;      /* the plan was dropped meanwhile */
         op->kept = false;
         return false;
     }
@@ -224,7 +224,7 @@ void tt_op_free_here(struct tt_op *op)
 void tt_op_keep_or_free(struct tt_op *op, struct tt_op **kept, tutti_status st)
 {
     if (kept && *kept == op && !op->kept)
-        *kept = NULL;           /* it used streams instead */
+        *kept = NULL;           /* it used streams, and cannot be kept */
     if (op->kept || (kept && !*kept && !st && op->exec.straight && !op->conf.owned)) {
         tt_request_release(op);
         if (!op->kept)
@@ -255,7 +255,7 @@ static tutti_status op_finish(struct tt_op *op, struct tt_op **kept)
     tt_op_keep_or_free(op, kept, st);
     tt_progress_unlock(e);
     if (st && !e->members)
-        tt_dump_await();        /* the caller may end the process now */
+        tt_dump_await();        /* the caller may exit now */
     return st;
 }
 
@@ -273,7 +273,7 @@ tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf)
     return st;
 }
 
-/* Returns whether the kept operation can be the next one of its communicator now. */
+/* Returns whether the kept operation can be started now. */
 static bool may_begin_again(const struct tt_op *op)
 {
     const struct tt_context *c = op->context;
@@ -284,7 +284,7 @@ static bool may_begin_again(const struct tt_op *op)
 }
 
 /* Runs a kept operation that was started again, if it can complete without a long wait. only_work:
- * the communicator has no other operation. */
+ * no other operation needs progress. */
 static bool run_again_at_once(struct tt_op *op, bool only_work)
 {
     if (!only_work || !only_matching_eager(op) || !tt_op_run_unexposed(op))
@@ -298,8 +298,8 @@ static bool run_again_at_once(struct tt_op *op, bool only_work)
     return true;
 }
 
-/* Returns the configuration of a call like the kept operation, which is in use or not reusable. The
- * new operation may be kept in its place. */
+/* Returns the configuration of a new call like the kept operation, if that is in use or cannot be
+ * reused. The new operation may replace it. */
 static struct tt_op_conf conf_again(struct tt_op **kept, const void *src, void *dst, uint32_t tag,
                                     int64_t timeout_ms)
 {

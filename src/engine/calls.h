@@ -5,7 +5,7 @@
 
 #include "engine/state.h"
 
-/* Starts the kept operation again, if that is possible now; *done: it is over already. loan:
+/* Restarts the kept operation, if that is possible now. *done: it has already completed. loan:
  * TT_LOAN_OUT for a request. */
 bool tt_op_begin_again(struct tt_op *op, const void *src, void *dst, uint32_t tag,
                        int64_t timeout_ms, enum tt_loan loan, bool *done);

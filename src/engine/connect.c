@@ -11,7 +11,7 @@
 #include "engine/describe.h"
 #include "engine/peers.h"
 
-/* The address of shared memory on another host is unused. */
+/* Shared memory of another host is not accessible, so its address is unused. */
 void tt_engine_trim_card(const struct tt_engine *e, uint8_t *card, size_t bytes)
 {
     struct tt_reader r;
@@ -190,6 +190,6 @@ void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how)
 
 void tt_peer_left(struct tt_engine *e, struct tt_peer *p)
 {
-    p->left_ns = tt_now_ns();       /* tt_check_deadlines handles the rest */
+    p->left_ns = tt_now_ns();       /* tt_check_deadlines fails the operations that wait for it */
     tt_peer_has_left(e, p);
 }

@@ -9,8 +9,8 @@
 size_t tt_engine_read_card(const struct tt_engine *e, uint32_t rank, uint8_t *card);
 /* Connects to p over the first wire that reaches it. */
 void tt_peer_connect(struct tt_engine *e, struct tt_peer *p);
-/* Logs the allowed transports that are unusable. Logged once per host, and there once per
- * process, however many communicators or views are created. */
+/* Logs the allowed transports that are unusable. The first rank of a host logs a warning, once; all
+ * other messages have level INFO. */
 void tt_engine_log_unusable(struct tt_engine *e);
 
 /* Declares job rank `rank` lost: fails every context that contains it. `how` completes the
@@ -18,7 +18,7 @@ void tt_engine_log_unusable(struct tt_engine *e);
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how);
 /* The peer closed its connection in order: only operations that still need it fail. */
 void tt_peer_left(struct tt_engine *e, struct tt_peer *p);
-/* Keeps the last failure that a rank reported; UINT32_MAX: none. */
+/* Keeps the last failure that `rank` reported. No effect if rank is UINT32_MAX. */
 void tt_report_keep(struct tt_engine *e, uint32_t rank, const char *sentence);
 #define TT_REPORT_TEXT_BYTES 400
 /* Prints the last failure that a rank reported: "; it had reported: ...", or "". Returns out. */

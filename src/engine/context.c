@@ -41,7 +41,7 @@ uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer 
     return cp->index;
 }
 
-/* Returns the slot of this counter in a hash table: its own, or the free one where it belongs. */
+/* Returns the slot of this counter in a hash table, or the free slot in which to insert it. */
 static struct tt_tag_counter *counter_slot(struct tt_tag_counter *tags, uint32_t cap, uint32_t tag,
                                            bool is_recv)
 {
@@ -99,7 +99,7 @@ struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t t
 
 /* ---- unexpected messages --------------------------------------------------------------------- */
 
-/* Returns a block from the engine's list, or a new one. NULL: out of memory. */
+/* Returns a block from the engine's free list, or a new one. NULL: out of memory. */
 static struct tt_unexpected_block *take_block(struct tt_engine *e)
 {
     struct tt_unexpected_block *block = e->free_unexpected;
@@ -110,7 +110,8 @@ static struct tt_unexpected_block *take_block(struct tt_engine *e)
     return block;
 }
 
-/* Returns the link to the peer's block with this first number, or to the end of the list. */
+/* Returns the list pointer to the peer's block whose first record is `first`, or the one at the end
+ * of the list. */
 static struct tt_unexpected_block **block_link(struct tt_context_peer *cp, uint32_t first)
 {
     struct tt_unexpected_block **at = &cp->early;
@@ -142,7 +143,7 @@ void tt_unexpected_free_all(struct tt_engine *e)
     }
 }
 
-/* Returns the record of a free bit of `kept`, or NULL: out of memory. */
+/* Returns a free record, whose bit in `kept` is 0. NULL: out of memory. */
 static struct tt_unexpected *free_record(struct tt_context_peer *cp)
 {
     const uint32_t at = (uint32_t)__builtin_ctzll(~cp->kept), first = at - at % TT_UNEXPECTED_BLOCK;
@@ -176,7 +177,7 @@ tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for unexpected messages of rank %u",
                        cp->peer->rank);
     if (mail->bytes > m->payload_cap) {
-        /* once per size; the buffer is kept for later messages */
+        /* happens rarely, because the buffer is kept for later messages */
         uint8_t *more = realloc(m->payload, mail->bytes);
 
         if (!more)

@@ -15,9 +15,9 @@ struct tt_context *tt_context_find(struct tt_engine *e, uint32_t id);
 struct tt_context_peer *tt_context_peer_of(struct tt_context *c, uint32_t rank);
 /* Returns the peer's rank in the context, or UINT32_MAX if it is not a member. */
 uint32_t tt_context_index_of(const struct tt_context *c, struct tt_context_peer *cp);
-/* Returns the counter of the sends or receives with `tag`, from which the next key is made.
- * Creates it on first use; NULL: out of memory (logged). Valid until the next call.
- * tt_context_counter_find does not create it, and returns NULL if there is none. */
+/* Returns the counter of the sends or receives with `tag`, which determines the next key. Creates
+ * it on first use; NULL: out of memory (logged). Valid until the next call. tt_context_counter_find
+ * does not create it, and returns NULL if there is none. */
 const struct tt_tag_counter *tt_context_counter_find(const struct tt_context_peer *cp, uint32_t tag,
                                                      bool is_recv);
 struct tt_tag_counter *tt_context_counter(struct tt_context_peer *cp, uint32_t tag, bool is_recv);
@@ -33,7 +33,7 @@ tutti_status tt_unexpected_keep(struct tt_context_peer *cp, const struct tt_mail
  * message belongs to a send or receive. */
 struct tt_unexpected *tt_unexpected_find(struct tt_context_peer *cp, uint32_t *at, uint64_t opseq,
                                          bool p2p, uint8_t kind, uint8_t type);
-/* Frees an unexpected message. An eager message returns its credit to the peer. The record is
+/* Frees an unexpected message. Does not return the credit of an eager message. The record is
  * unchanged until the next message is stored. */
 void tt_unexpected_drop(struct tt_context_peer *cp, struct tt_unexpected *m);
 /* Frees the memory of unexpected messages. Called when the engine is destroyed, after its
@@ -49,7 +49,7 @@ static inline bool tt_is_p2p(uint8_t kind) { return kind == TT_SEND || kind == T
 
 static inline bool tt_is_byte(uint8_t dtype) { return dtype == TUTTI_U8 || dtype == TUTTI_I8; }
 
-/* Returns whether two descriptors are of matching calls. A send matches its receive if the sizes
+/* Returns whether two descriptors belong to matching calls. A send matches its receive if the sizes
  * are equal, and the types are equal or one of them is bytes (tutti.h). */
 static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdesc *b)
 {
@@ -59,8 +59,8 @@ static inline bool tt_same_desc(const struct tt_opdesc *a, const struct tt_opdes
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Returns whether a thread is in a call on c, or uses one of its requests. For a guarded
- * context, any thread. */
+/* Returns whether a thread is in a call on c, or uses one of its requests. Only for a guarded
+ * context. Any thread. */
 static inline bool tt_context_is_used(const struct tt_context *c)
 {
     return (atomic_load(&c->inside) & ~TT_CONTEXT_SEALED) != 0 || atomic_load(&c->pins) != 0;

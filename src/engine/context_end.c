@@ -37,8 +37,8 @@ void tt_flow_abandon(struct tt_context *c, struct tt_flow *f)
     p->nabandoned++;
 }
 
-/* Reclaims the handles and memory that failed operations of context `id` (or of any context)
- * left for p. */
+/* Reclaims the handles and memory that failed operations of context `id` (any: of all contexts)
+ * have abandoned to p. */
 static void reclaim_abandoned(struct tt_engine *e, struct tt_peer *p, bool any, uint32_t id)
 {
     for (uint32_t i = 0; i < TT_HANDLES && p->nabandoned; i++) {
@@ -83,7 +83,7 @@ static bool send_ended(struct tt_peer *p, uint32_t id)
     return tt_mail_send(&p->mail, &cell, TT_CELL_ENDED, 0, NULL, 0);
 }
 
-/* Queues the notification of p. */
+/* Queues the notification for p. False: no memory. */
 static bool queue_ended(struct tt_peer *p, uint32_t id)
 {
     for (uint32_t i = 0; i < p->nendings; i++)

@@ -136,7 +136,7 @@ tutti_status tt_context_enter(struct tt_context *c, const char *call)
 
     if (!(atomic_fetch_add(&c->inside, 1) & TT_CONTEXT_SEALED))
         return TUTTI_OK;
-    /* read before leaving: tt_context_clear waits for this thread */
+    /* read before leaving: c may be freed afterwards */
     st = (tutti_status)atomic_load(&c->status);
     st = st ? tt_fail_again(st, tt_context_why(c))
             : tt_fail(TUTTI_ERR_INVALID,

@@ -1,4 +1,4 @@
-/* Processors that the ranks of a host share: whether waiters spin, and how ranks divide a core. */
+/* Processors that the ranks of a host share: whether waiters spin, and when ranks yield. */
 #include "engine/cores.h"
 
 #include <sched.h>
@@ -30,7 +30,7 @@ uint32_t tt_engine_cores(void)
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         cores = (uint32_t)CPU_COUNT(&set);
     if (cores < (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) && cores == 1)
-        cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* bound to one core each */
+        cores = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);        /* one core per rank */
     return cores;
 }
 

@@ -1,4 +1,4 @@
-/* Descriptions of operations for messages. */
+/* Descriptions of operations for error messages. */
 #include "engine/describe.h"
 
 #include <stdio.h>
@@ -84,7 +84,8 @@ static const char *mode_text(const struct tt_opdesc *d)
 
 _Static_assert(TT_DYNAMIC_TOTAL_BITS <= TT_DESC_COUNT_BITS, "a descriptor has room for it");
 
-/* Prints a declared number, which may be hashed if it was too large for its bits. */
+/* Prints a declared maximum. One that is too large for its bits is hashed, and has the top bit
+ * set. */
 static const char *declared_text(uint64_t value, uint32_t bits, char out[24])
 {
     if (value >> (bits - 1))
@@ -116,12 +117,12 @@ void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap)
         print_dynamic(d, out, cap);
         return;
     }
-    /* the exchange before the all-reduce that the program called */
+    /* the exchange that precedes the application's all-reduce */
     if (d->mode == TT_MODE_PARTIAL && d->kind == TT_ALLGATHER) {
         snprintf(out, cap, "allreduce(mode partial, contributors)");
         return;
     }
-    if (d->mode == TT_MODE_OUTCOME) { /* the exchange after it */
+    if (d->mode == TT_MODE_OUTCOME) { /* the exchange that follows an operation */
         snprintf(out, cap, "the outcome exchange of a completed operation");
         return;
     }

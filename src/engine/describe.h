@@ -1,4 +1,4 @@
-/* Descriptions of operations for messages. The caller holds the progress lock. */
+/* Descriptions of operations for error messages. The caller holds the progress lock. */
 #ifndef TT_ENGINE_DESCRIBE_H
 #define TT_ENGINE_DESCRIBE_H
 
@@ -11,13 +11,13 @@ void tt_op_describe(const struct tt_op *op, char *out, size_t cap);
  * out. */
 const char *tt_rank_text(const struct tt_engine *e, uint32_t rank, char out[TT_RANK_TEXT_BYTES]);
 #define TT_OP_NUMBER_BYTES 64
-/* Prints "operation 17", by seq; in an elastic run "operation 17 of tag 0", as its program
- * counts them. Returns out. */
+/* Prints "operation 17", by seq; in an elastic run "operation 17 of tag 0", as counted by the
+ * application. Returns out. */
 const char *tt_op_number(const struct tt_op *op, char out[TT_OP_NUMBER_BYTES]);
-/* Returns the job rank that it waits for, or UINT32_MAX. */
+/* Returns the job rank that the operation waits for, or UINT32_MAX. */
 uint32_t tt_op_waits_for(const struct tt_op *op);
-/* Prints the fields of this kind of call: "allreduce(count 12, type f32, op sum, algorithm
- * allreduce_ring)". */
+/* Prints the fields that apply to this kind of call: "allreduce(count 12, type f32, op sum,
+ * algorithm allreduce_ring)". */
 void tt_opdesc_print(const struct tt_opdesc *d, char *out, size_t cap);
 /* Returns a difference that tt_opdesc_print does not show, e.g. in the arrays of counts of two v
  * calls: ": ..." or "". */

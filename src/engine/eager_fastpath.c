@@ -1,5 +1,5 @@
-/* Straight-line programs: eager steps in program order, except for copies done while no message has
- * arrived. Used for short calls, without the executor's scheduling. */
+/* Straight-line programs, for short calls: eager steps that run in program order, without the
+ * executor's scheduling. Only copies may run earlier, while no message has arrived. */
 #include <sched.h>
 
 #include "base/status.h"
@@ -16,7 +16,7 @@
 #define DIRECT_POLLS_OVERSUBSCRIBED 16u
 /* the same for a non-blocking call; 1 if ranks are oversubscribed */
 #define DIRECT_POLLS_REQUEST 64u
-/* the first polls of a recorded call, which read the counter instead of pausing */
+/* first polls of a recorded call, which read the processor's counter instead of pausing */
 #define TIMED_POLLS 8u
 
 /* Returns the address of a step's operand: memory, or the eager message that its pipe's writer
@@ -32,7 +32,7 @@ static const uint8_t *straight_operand(const struct tt_op *op, const struct tt_r
     return tt_op_eager_payload(op, w->peer, w->s.tag);
 }
 
-/* Returns the operand that a put or copy moves. The input of a quantized operation is packed
+/* Returns the address of the source of a put or copy. Packs the input of a quantized operation
  * first. */
 static const uint8_t *moved_operand(struct tt_op *op, const struct tt_exec_step *t)
 {
@@ -74,7 +74,7 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
         if (!t->arrived)
             return false;
         if (t->s.out.buf == TT_BUF_PIPE && t->s.bytes)
-            return true;        /* its reader finds the message */
+            return true;        /* the pipe's reader uses the message */
         if (t->s.bytes)
             tt_copy(tt_op_buffer(op, t->s.out.buf) + t->s.out.offset, NULL,
                     tt_op_eager_payload(op, t->peer, t->s.tag), t->s.bytes,
@@ -96,7 +96,7 @@ static bool straight_step(struct tt_op *op, const struct tt_exec_step *t)
     return true;
 }
 
-/* Performs a copy while no message has arrived: this rank's own block. */
+/* Performs a copy, e.g. of this rank's own block, while no message has arrived. */
 static bool copy_meanwhile(struct tt_op *op)
 {
     struct tt_exec_step *t = tt_exec_meanwhile(&op->exec);
@@ -137,7 +137,7 @@ static bool is_mail_of_wait(const struct tt_op *op, const struct tt_exec_step *t
            tt_same_desc(&cell->desc, &op->desc) && (!op->p2p || cell->desc.kind != op->desc.kind);
 }
 
-/* Takes the message of wait t from the unexpected ones, which all belong to this call
+/* Claims the unexpected message for wait t, if there is one. All of them are from matching calls
  * (tt_op_run_unexposed). */
 static bool take_unexpected(const struct tt_op *op, struct tt_exec_step *t)
 {
@@ -160,10 +160,10 @@ static bool must_release_lock(const struct tt_engine *e)
            atomic_load_explicit(&e->ntrouble, memory_order_relaxed) != e->trouble_seen;
 }
 
-/* Waits briefly for a message in the mailbox. If ranks are oversubscribed, the peer may need
- * this core, so this yields. Any other way of waiting costs more than this poll of one word. *tick
- * becomes the time of the last poll without a message, which serves as the end of the operation: it
- * costs nothing after the message has arrived. tick NULL: the operation is not recorded. */
+/* Waits briefly for a message in the mailbox. If ranks are oversubscribed, the peer may need this
+ * core, so this yields. Polling this one word is the cheapest method. *tick becomes the time of the
+ * last poll without a message. It serves as the end time of the operation, so that the clock is not
+ * read after the message has arrived. tick NULL: the operation is not recorded. */
 static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt_wire *w,
                       bool blocking, uint64_t *tick)
 {
@@ -179,7 +179,7 @@ static bool await_any(struct tt_engine *e, const struct tt_mailbox *m, struct tt
             sched_yield();
         if (!(w->caps & TT_WIRE_CAP_INSTANT)) {
             e->armed = false;
-            w->ops->poll(w, NULL, 0);   /* completions can wait */
+            w->ops->poll(w, NULL, 0);   /* completions are handled later */
         } else if (!crowded && (!tick || ++timed > TIMED_POLLS)) {
             tt_relax();
         }
@@ -240,7 +240,8 @@ bool tt_op_run_unexposed(struct tt_op *op)
         if (t->over)
             continue;
         if (t->s.opcode == TT_WAIT) {
-            if (!op->record)    /* after the first messages were sent: the wait hides its cost */
+            if (!op->record)    /* after the first messages were sent, since the wait hides the
+                                   cost */
                 tt_op_trace_begin(op, true);
             if (op->now && !move_to_unexpected(op))
                 return false;

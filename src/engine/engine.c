@@ -25,8 +25,8 @@
 #include "wire/registry.h"
 #include "wire/verbs/verbs_filter.h"
 
-/* Records that the last opened wire is unusable, with the last error as the reason. It is logged
- * later, when the rank that logs for this host has been determined. */
+/* Records that the last opened wire is unusable, with the last error as the reason. The reason is
+ * logged later, when the rank that logs for this host is determined. */
 static void add_unusable(struct tt_engine *e)
 {
     size_t n;
@@ -180,7 +180,7 @@ void tt_engine_destroy(struct tt_engine *e)
 
     tt_engines_remove(e);
     tt_progress_fini(e);
-    tt_take_failures(e);         /* the last reports */
+    tt_take_failures(e);         /* processes the last reports */
     if (e->guest)
         e->guest->close(e->guest->arg);
     while (e->contexts)
@@ -278,8 +278,8 @@ bool tt_engine_card_shares(const uint8_t *card, size_t bytes)
     return !r.bad && strcmp(wire, "shm") == 0;
 }
 
-/* Returns the wire that a link to the peer will use: the first of its wires that this process has,
- * or NULL. Shared memory is used only within a host. */
+/* Returns the wire that a link to the peer will use: the first one in the peer's card that this
+ * process has, or NULL. Shared memory is used only within a host. */
 static const struct tt_wire *expected_wire(const struct tt_engine *e, uint32_t peer)
 {
     uint8_t card[TT_ENGINE_CARD_BYTES], address[TT_BLOB_BYTES];
@@ -303,8 +303,8 @@ static const struct tt_wire *expected_wire(const struct tt_engine *e, uint32_t p
     return NULL;
 }
 
-/* Returns the wire that the peer is or would be reached over, or NULL. Its capabilities, as of now,
- * are in *caps: links that come up change them, under the progress lock. */
+/* Returns the wire of the link to the peer, or the one that a link would use, or NULL. *caps: its
+ * current capabilities, which may change when a link comes up. */
 static const struct tt_wire *wire_to(struct tt_engine *e, uint32_t peer, uint32_t *caps)
 {
     const struct tt_peer *p;

@@ -42,7 +42,7 @@ enum tt_op_mode {
  * preference. */
 #define TT_ENGINE_WIRES_MAX 4
 
-/* ids from here on are chosen by the opener of the context */
+/* IDs from this value on are chosen by the opener of the context */
 #define TT_ENGINE_CONTEXTS_OWN 0x80000000u
 
 struct tt_engine_conf {
@@ -58,11 +58,11 @@ struct tt_engine_conf {
                                            likewise. NULL: unknown */
     const struct tt_outside *outside;   /* externally reachable address (see tt_wire_conf); NULL:
                                            its own addresses */
-    struct tt_secure *secure;       /* TLS state of network connections; borrowed until the
-                                       engine is destroyed. NULL: plain */
-    const uint64_t *members;        /* [nranks] member numbers in an elastic run, copied.
-                                       Messages then name members instead of ranks, and a loss is
-                                       not an error. NULL: no elastic run */
+    struct tt_secure *secure;       /* TLS state of network connections; borrowed until the engine
+                                       is destroyed. NULL: not encrypted */
+    const uint64_t *members;        /* [nranks] member numbers in an elastic run, copied. If set,
+                                       messages name members instead of ranks, and a loss is not an
+                                       error. NULL: no elastic run */
 };
 
 /* Returns whether the engine was created before a fork of this process. It then belongs to the
@@ -74,8 +74,7 @@ tutti_status tt_engine_create(struct tt_engine **out, const struct tt_engine_con
 void tt_engine_destroy(struct tt_engine *e);
 /* Writes this rank's card into card[cap]: its host and the addresses of its wires. */
 tutti_status tt_engine_card(struct tt_engine *e, void *card, size_t cap, size_t *bytes);
-/* Replaces the inferred host number (tt_host_hash) by a verified one. Call before
- * tt_engine_start. */
+/* Replaces the inferred host ID (tt_host_hash) by a verified one. Call before tt_engine_start. */
 void tt_engine_set_host(struct tt_engine *e, uint64_t host);
 
 #define TT_ENGINE_CARD_BYTES 1024u      /* maximum size of a card */
@@ -86,7 +85,7 @@ struct tt_engine_cards {
      * none. Any thread, with or without the progress lock. */
     size_t (*read)(void *arg, uint32_t rank, uint8_t *card);
     void *arg;                  /* outlives the engine */
-    uint32_t nlocal;            /* ranks on this host: determines how waiters wait */
+    uint32_t nlocal;            /* ranks on this host: determines whether waiters spin */
     uint32_t first_here;        /* lowest rank of this host */
 };
 
@@ -101,44 +100,45 @@ void tt_engine_trim_card(const struct tt_engine *e, uint8_t *card, size_t bytes)
 /* Sets the secret[16] of the job, which authenticates connections between ranks; copied. Call
  * before tt_engine_start. */
 void tt_engine_set_secret(struct tt_engine *e, const uint8_t *secret);
-/* Sets a number that is equal on all ranks and differs from those of other jobs. Together with the
- * id of a context it identifies a communicator in traces. Default: random. Call before the first
+/* Sets the job's ID, which is equal on all its ranks and differs from those of other jobs. Together
+ * with a context ID it identifies a communicator in traces. Default: random. Call before the first
  * tt_context_open. */
 void tt_engine_set_trace_id(struct tt_engine *e, uint64_t id);
 uint64_t tt_engine_trace_id(const struct tt_engine *e);
-/* Returns the number of a context in traces; not 0. Any thread. */
+/* Returns the ID of a context in traces; not 0. Any thread. */
 uint64_t tt_engine_trace_hash(const struct tt_engine *e, uint32_t context);
 /* Sets the number of processors that the ranks of this host share; default: tt_engine_cores.
- * Together with the number of ranks it determines how waiters wait. Call before tt_engine_start. */
+ * Together with the number of ranks it determines whether waiters spin. Call before
+ * tt_engine_start. */
 void tt_engine_set_cores(struct tt_engine *e, uint32_t cores);
 /* Sets the size of the last-level cache of this rank's core (0: unknown), and the number of
  * processors that share it. Call after all cards and tt_engine_set_cores, and before
  * tt_engine_start. */
 void tt_engine_set_cache(struct tt_engine *e, uint64_t bytes, uint32_t sharing);
-/* Starts the progress thread. It calls alert(arg), the control overlay, when watch_fd is
- * readable. watch_fd may be -1. */
+/* Starts the progress thread. It calls alert(arg), a function of the control overlay, when watch_fd
+ * is readable. watch_fd may be -1. */
 tutti_status tt_engine_start(struct tt_engine *e, int watch_fd, void (*alert)(void *arg),
                              void *arg);
 
-/* Swaps *other with the layout that conf.layout points to, under the progress lock. It must have
+/* Swaps *other with the layout that conf.layout points to, under the progress lock. Both must have
  * the same hosts and rails. Existing links stay up; only distances may change. */
 void tt_engine_exchange_layout(struct tt_engine *e, struct tt_layout *of_job,
                                struct tt_layout *other);
 
-/* Copies links[TT_DISTANCES] to where conf.links points, under the progress lock. Wires use them
- * from now on. */
+/* Copies links[TT_DISTANCES] to the array that conf.links points to, under the progress lock. Wires
+ * use them from now on. */
 void tt_engine_set_links(struct tt_engine *e, struct tt_topo_link *of_job,
                          const struct tt_topo_link *links);
 
-/* Returns the name of the wire that `peer` is (or would be) reached over. */
+/* Returns the name of the wire that a link to `peer` uses or would use. */
 const char *tt_engine_wire_of(struct tt_engine *e, uint32_t peer);
-/* Returns whether that wire keeps signals behind earlier data at no cost: it needs no fences
- * (TT_WIRE_CAP_ORDERED) and no completions (TT_WIRE_CAP_AWAITS). */
+/* Returns whether that wire orders signals after earlier data without fences (TT_WIRE_CAP_ORDERED
+ * is set) and without waiting for completions (TT_WIRE_CAP_AWAITS is not set). */
 bool tt_engine_wire_is_ordered(struct tt_engine *e, uint32_t peer);
 /* Returns the number of processors that the ranks of this host share, as visible to this process
  * alone. Any thread. */
 uint32_t tt_engine_cores(void);
-/* Adds the memory of the engine, its wires and the context c by purpose (base/memory.h), and
+/* Adds the memory use of the engine, its wires and the context c, by purpose (base/memory.h), and
  * sets m->connected. */
 void tt_engine_memory(struct tt_engine *e, const struct tt_context *c, tutti_memory *m);
 
@@ -151,22 +151,22 @@ uint32_t tt_engine_new_context(struct tt_engine *e);
  * it: messages for unopened contexts are dropped. The caller owns *out. */
 tutti_status tt_context_open(struct tt_engine *e, uint32_t id, const uint32_t *ranks,
                              uint32_t nranks, uint32_t rank, struct tt_context **out);
-/* Returns its number in traces (trace/comms.h). */
+/* Returns the number of the context in traces (trace/comms.h). */
 uint16_t tt_context_trace(const struct tt_context *c);
 /* Returns the number of the next collective, equal on all ranks. Called by the thread that calls
  * collectives. */
 uint64_t tt_context_next_seq(const struct tt_context *c);
-/* Returns its job ranks, [nranks]; owned by the context. */
+/* Returns the job ranks of the members, [nranks]; owned by the context. */
 const uint32_t *tt_context_ranks(const struct tt_context *c);
 /* Aborts the operations in progress and closes the context. */
 void tt_context_close(struct tt_context *c);
-/* Enables the counting of calls, for a communicator that is closed by another thread than its
- * callers'. Call before its first call. Counted are calls between enter and leave, and
- * separately threads that use its requests. */
+/* Enables the counting of calls between enter and leave, and of threads that use the context's
+ * requests. Required if a thread may close the communicator while others use it. Call it before the
+ * communicator's first call. */
 void tt_context_guard(struct tt_context *c);
-/* Begins a call on a guarded context. Any thread. On error the context is sealed, and `call`
- * must not begin: the error that ended it, or INVALID (logged). Then there is no leave, and c
- * may be freed at any time. */
+/* Begins a call on a guarded context. Any thread. If the context is sealed, returns the error that
+ * ended it, or INVALID (logged). Then `call` must not begin or leave the context, and c may be
+ * freed at any time. */
 tutti_status tt_context_enter(struct tt_context *c, const char *call);
 void tt_context_leave(struct tt_context *c);
 /* Prevents further calls. Returns false, without effect, if a call or a request is in progress. */
@@ -177,25 +177,26 @@ void tt_context_unseal(struct tt_context *c);
 void tt_context_clear(struct tt_context *c);
 /* Returns whether an operation of the context is in progress. Any thread. */
 bool tt_context_is_busy(struct tt_context *c);
-/* For elastic runs: calls from here on are part of operation `n` (from 1) of `tag`, in this
- * mode. The mode is compared between ranks; tag and n are for messages. Same thread as the
- * calls. */
+/* For elastic runs: calls from here on are part of operation `n` (from 1) of `tag`, in this mode.
+ * The mode is compared between ranks; tag and n appear in messages. Call it in the thread that
+ * makes the calls. */
 void tt_context_set_operation(struct tt_context *c, enum tt_op_mode mode, uint32_t tag, uint64_t n);
-/* Ends all current and later operations with `status` and the message `sentence`. The first
+/* Fails all current and later operations with `status` and the message `sentence`. The first
  * failure is kept. Any thread. */
 void tt_context_fail(struct tt_context *c, tutti_status status, const char *sentence);
 /* Returns OK, or the error that ended the context; copies its message to why[why_bytes]. Any
  * thread. */
 tutti_status tt_context_status(const struct tt_context *c, char *why, size_t why_bytes);
-/* Declares a job rank lost. Fails the contexts that contain it, after operations whose data has
- * fully arrived. */
+/* Declares a job rank lost. Completes the operations whose data has fully arrived, and then fails
+ * the contexts that contain the rank. */
 void tt_engine_lost(struct tt_engine *e, uint32_t rank, const char *sentence);
-/* Job rank `from` (UINT32_MAX: none) reports that the context `id` failed there. The report is
- * kept for later messages about that rank, even if this rank does not have the context. */
+/* Handles a report of job rank `from` (UINT32_MAX: none) that the context `id` has failed there.
+ * The report is kept for later messages about that rank, even if this rank does not have the
+ * context. */
 void tt_engine_fail_context(struct tt_engine *e, uint32_t from, uint32_t id, tutti_status status,
                             const char *sentence);
-/* Fails all open contexts, because the view is over; `sentence` gives the reason. Returns
- * whether this ended operations of a context that had not failed. Then the caller must log it. */
+/* Fails all open contexts, because the view is over; `sentence` gives the reason. Returns whether
+ * this failed operations in progress. Then the caller must log the failure. */
 bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence);
 /* Returns whether the connection to job rank `rank` is lost or closed. */
 bool tt_engine_has_lost(struct tt_engine *e, uint32_t rank);
@@ -206,8 +207,9 @@ struct tt_waiting {
     uint64_t op;        /* operation number, equal on all ranks; UINT64_MAX for sends and
                            receives, which have none */
     bool ended;         /* the operation failed here while it waited for `rank` (UINT32_MAX:
-                           unknown), recently, or no later one succeeded */
-    bool late;          /* in progress: it began after the last failure here; not sent */
+                           unknown). Listed for some time, and until a later operation succeeds */
+    bool late;          /* the operation began after the last failure here; not sent to other
+                           ranks */
 };
 
 #define TT_WAITINGS 8u  /* maximum number of entries in one report */
@@ -230,7 +232,8 @@ struct tt_blamed {
 
 struct tt_dump_state;
 
-/* Callbacks to the level above, all under the progress lock. They must not call the engine. */
+/* Callbacks into the layer above, all called under the progress lock. They must not call the
+ * engine. */
 struct tt_engine_hooks {
     void *arg;
     /* A context failed here first; other ranks must be notified. */
@@ -242,20 +245,20 @@ struct tt_engine_hooks {
      * queried since. */
     enum tt_blame (*blame)(void *arg, const struct tt_waiting *w, uint64_t since_ns,
                            struct tt_blamed *out);
-    /* For a dump, at intervals of some milliseconds: asks which ranks respond. `begins`: the first
-     * call. Returns whether the result is known. */
+    /* Performs a step of the roll call for a dump. Called at intervals of some milliseconds;
+     * `begins`: the first call. Returns whether the roll call is complete. */
     bool (*call_roll)(void *arg, bool begins);
-    /* Adds the result to the dump. */
+    /* Adds the result of the roll call to the dump. */
     void (*add_roll)(void *arg, struct tt_dump_state *s);
 };
 /* Replaces the callbacks. After it returns, the previous callbacks are no longer called. */
 void tt_engine_set_hooks(struct tt_engine *e, const struct tt_engine_hooks *hooks);
-/* Returns the operations of this process, at most TT_WAITINGS. First come those in progress (of
- * a context without any, one that has not begun). Then follow failed ones, if no later one
- * succeeded. For some time after a failure, the list shows what this process was in when it failed:
- * failed operations although later ones succeeded, and no operation that began after the failure.
- * The operation with this context and number is first if there is one. Returns the number of
- * entries. Any thread; the data is some milliseconds old. */
+/* Lists operations of this process, and returns their number. The operation with this context and
+ * number is first, if there is one. Operations in progress follow (for a context without any, one
+ * that has not begun), and then failed ones, if no later one succeeded. For some time after a
+ * failure, the list shows the state at that failure: failed operations even if later ones
+ * succeeded, and no operation that began after it. Any thread; the data is some milliseconds
+ * old. */
 uint32_t tt_engine_list_waits(struct tt_engine *e, uint32_t context, uint64_t op,
                               struct tt_waiting out[TT_WAITINGS]);
 
@@ -285,10 +288,10 @@ struct tt_op_parts {
                                        true, before peers see the operation */
     /* Called when the first part begins. Fills the arrays that `conf` points to. */
     void (*begin)(void *arg, struct tt_op_conf *conf);
-    /* Called when the first part is over. PENDING: *conf now describes the second part, whose
-     * work memory must not exceed that of the first. OK: there is no second part. RANGE or
-     * INVALID (logged): the operation ends with this status, on all ranks alike. Other errors
-     * (logged) end the communicator. */
+    /* Called when the first part is over. PENDING: *conf now describes the second part, whose work
+     * memory must not exceed that of the first. OK: there is no second part. RANGE or INVALID
+     * (logged): the operation fails with this status on all ranks. Other errors (logged) fail the
+     * communicator. */
     tutti_status (*then)(void *arg, struct tt_op_conf *conf);
     /* Called when the operation is over, also if it never began. arg is not used afterwards. */
     void (*end)(void *arg, tutti_status status);
@@ -331,17 +334,17 @@ struct tt_op_conf {
                                        also on failure */
     uint32_t divisor;               /* divisor of TUTTI_AVG; 0: the number of ranks. For
                                        alltoallv_stretches in two parts: divisor is the declared
-                                       maximum of elements per piece, count that per rank, and
-                                       redop is 1 if heads are gathered. Values of full width are
-                                       hashed */
+                                       maximum of elements per piece, count the maximum per rank,
+                                       and redop is 1 if heads are gathered. Values that exceed
+                                       their bits are hashed */
     const struct tt_op_parts *parts;    /* NULL: a single part */
     void *parts_arg;
 };
 
 /* Runs an operation to completion in the calling thread. */
 tutti_status tt_op_blocking(struct tt_context *c, const struct tt_op_conf *conf);
-/* Like tt_op_blocking, for a call of the same shape as the kept operation, on its context.
- * Nothing is rebuilt. The parameters may differ from the kept call. */
+/* Like tt_op_blocking, for a call of the same shape as the kept operation, on its context. The
+ * schedule is not rebuilt. These parameters may differ from those of the kept call. */
 tutti_status tt_op_again(struct tt_context *c, struct tt_op **kept, const void *src, void *dst,
                          uint32_t tag, int64_t timeout_ms);
 /* Like tt_op_again, but does not block: *out as in tt_op_start. If a request is using the kept
@@ -350,11 +353,11 @@ tutti_status tt_op_start_again(struct tt_context *c, struct tt_op **kept, const 
                                void *dst, int64_t timeout_ms, struct tt_op **out);
 /* Returns the bytes allocated by the kept operation, if there is one. */
 uint64_t tt_op_kept_bytes(struct tt_context *c, struct tt_op *const *kept);
-/* Frees the kept operation, if there is one; a request that is using it keeps it until it is freed.
- * *kept becomes NULL. */
+/* Frees the kept operation, if there is one. If a request is using it, it is freed with that
+ * request. *kept becomes NULL. */
 void tt_op_drop(struct tt_context *c, struct tt_op **kept);
-/* Returns whether an operation is kept. Without the progress lock, *kept must not be read in
- * another way: another thread may complete a request, and replace its operation by a copy. */
+/* Returns whether an operation is kept. Without the progress lock, *kept must only be read by this
+ * function, because another thread may complete a request and replace its operation by a copy. */
 static inline bool tt_op_is_kept(struct tt_op *const *kept)
 {
     return __atomic_load_n(kept, __ATOMIC_RELAXED) != NULL;
@@ -362,32 +365,32 @@ static inline bool tt_op_is_kept(struct tt_op *const *kept)
 /* Starts an operation. On success the caller owns *out until tt_op_free. Also returns the error
  * of a failed context. */
 tutti_status tt_op_start(struct tt_context *c, const struct tt_op_conf *conf, struct tt_op **out);
-/* Starts n operations together. *out is over when all of them are, and has the status of the
- * first failed one, by index. All are validated first. If one fails to start after others
- * started, the communicator fails as ABORTED. None of them may own memory. */
+/* Starts n operations together. *out is over when all of them are, and has the status of the first
+ * failed one, by index. All are validated first. If one cannot be started after others were, the
+ * communicator fails with ABORTED. No conf may have `owned` memory. */
 tutti_status tt_op_start_group(struct tt_context *c, const struct tt_op_conf *conf, size_t n,
                                struct tt_op **out);
 #define TT_GROUP_CALLS_MAX 8u
 
 /* A call of a blocking group. */
 struct tt_group_call {
-    const struct tt_op_conf *conf;  /* NULL: as of the kept operation below */
+    const struct tt_op_conf *conf;  /* NULL: that of the kept operation below */
     struct tt_op **kept;            /* a send or receive kept by an earlier call of this shape;
-                                       several calls may have the same */
+                                       several calls may share it */
     const void *src;
     void *dst;
     uint32_t tag;
     struct tt_op *op;               /* used by tt_op_blocking_group */
 };
 
-/* Runs n calls, at most TT_GROUP_CALLS_MAX, to completion in the calling thread. Errors as of
- * tt_op_start_group. timeout_ms: of calls without conf. */
+/* Runs n calls, at most TT_GROUP_CALLS_MAX, to completion in the calling thread. Errors: see
+ * tt_op_start_group. timeout_ms applies to calls without conf. */
 tutti_status tt_op_blocking_group(struct tt_context *c, struct tt_group_call *calls, size_t n,
                                   int64_t timeout_ms);
 /* Returns whether a send to this rank itself, or a receive from it, would complete at once,
  * because its counterpart has been started. */
 bool tt_op_would_match_self(struct tt_context *c, enum tt_coll_kind kind, uint32_t tag);
-/* Returns whether its engine is inherited. False if its context was closed. */
+/* Returns whether the operation's engine is inherited; false if its context was closed. */
 bool tt_op_is_inherited(const struct tt_op *op);
 /* Makes some progress. Returns true when the operation is over. */
 bool tt_op_test(struct tt_op *op);
@@ -404,7 +407,7 @@ bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg);
 size_t tt_op_wait_any(struct tt_op **ops, size_t n);
 /* Returns the final status, or PENDING. The error message becomes the thread's last error. */
 tutti_status tt_op_status(struct tt_op *op);
-/* Frees an operation. If it is in progress, it is cancelled: its context fails as ABORTED. */
+/* Frees an operation. If it is in progress, it is cancelled: its context fails with ABORTED. */
 void tt_op_free(struct tt_op *op);
 
 /* ---- timers ---------------------------------------------------------------------------------- */
@@ -418,8 +421,8 @@ struct tt_profile {
     uint64_t forward_ns;        /* reducing data that is only forwarded: into a peer's memory or
                                    a send buffer */
     uint64_t reduce_ns;         /* reducing into the result, which may also be forwarded */
-    uint64_t copy_ns;           /* copying data from landing memory to its destination */
-    uint64_t wire_ns;           /* in wires, moving data */
+    uint64_t copy_ns;           /* copying data from receive memory to its destination */
+    uint64_t wire_ns;           /* transferring data in wires */
     uint64_t most_in_flight;    /* maximum bytes in flight to one peer, for bounded algorithms
                                    (tt_exec) */
 };

@@ -50,8 +50,8 @@ void tt_engine_client_leave(struct tt_engine *e)
     tt_progress_unlock(e);
 }
 
-/* Lets every CALLS_PER_PASS-th call serve peers. A caller that never waits otherwise keeps the
- * progress thread away. */
+/* Makes progress in every CALLS_PER_PASS-th call. While a caller uses the progress lock often, the
+ * progress thread does not, even if the caller never waits. */
 static void serve_peers(struct tt_engine *e)
 {
     if (++e->guest_calls % CALLS_PER_PASS == 0)

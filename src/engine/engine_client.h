@@ -20,12 +20,12 @@
 
 struct tt_engine_client {
     void *arg;
-    /* Called in each progress pass: performs what had no room before. Returns whether anything
+    /* Called in each progress pass: retries what had no room before. Returns whether anything
      * happened. */
     bool (*run)(void *arg);
     /* Returns whether memory contains an event for `run` or a waiter. Called often. */
     bool (*has_news)(void *arg);
-    /* Returns whether something waits for room that becomes free without a wake-up. */
+    /* Returns whether a message waits for room, which may become free without a wake-up. */
     bool (*is_stuck)(void *arg);
     /* Handles a message of job rank `from`. The payload is valid during the call, and the peer
      * can modify it meanwhile. Returns false (logged) for a protocol violation. */
@@ -33,8 +33,8 @@ struct tt_engine_client {
     void (*done)(void *arg, const struct tt_done *done);
     /* Returns whether some of mem[bytes] is exposed to peers, or used by transfers in progress. */
     bool (*uses)(void *arg, const void *mem, size_t bytes);
-    /* Called when the context is being closed. Returns whether the client had state of it, which
-     * is freed now. */
+    /* Called when the context is being closed. Frees the client's state of the context; returns
+     * whether there was any. */
     bool (*close_context)(void *arg, const struct tt_context *c);
     /* Called when the engine is being destroyed. No other call is in progress, and the wires are
      * still open. */
@@ -45,8 +45,8 @@ struct tt_engine_client {
 struct tt_engine_client_link {
     struct tt_wire *wire;
     const struct tt_rkey *theirs;   /* its link region */
-    uint64_t word;                  /* offset of a 64-bit word in it. Adding 0 to it by a signal
-                                       changes nothing, and wakes the owner */
+    uint64_t word;                  /* offset of a 64-bit word in that region. A signal that adds 0
+                                       to the word only wakes the owner */
 };
 
 /* Registers the client `g` if there is none, and returns the registered one. *g belongs to the
@@ -71,33 +71,33 @@ void tt_engine_client_until(struct tt_engine *e, bool (*attempt)(void *arg), voi
 /* Like tt_engine_client_until, but is_over is called without the lock and reads only atomic data.
  * Threads that wait like this do not wake each other. */
 void tt_engine_client_wait(struct tt_engine *e, bool (*is_over)(void *arg), void *arg);
-/* Called by `attempt` and `is_over` each time: the wait ends at deadline_ns at the latest, so no
- * thread sleeps longer. Any thread, with or without the lock. */
+/* `attempt` and `is_over` must call this on each evaluation if their wait has a deadline, so that
+ * no thread sleeps beyond it. Any thread, with or without the lock. */
 void tt_engine_client_due(struct tt_engine *e, uint64_t deadline_ns);
 /* Makes some progress, if no other thread does. The caller must not hold the progress lock. */
 void tt_engine_client_progress(struct tt_engine *e);
 
-/* Something is in progress or waits for room when the caller returns. Its completion may not
+/* Declares that some transfer will not be complete when the caller returns. Its completion may not
  * wake a sleeper; therefore the progress thread is woken when the progress lock is released. */
 void tt_engine_client_left_unfinished(struct tt_engine *e);
 /* Wakes all waiting threads. */
 void tt_engine_client_wake(struct tt_engine *e);
-/* Returns the engine's writer of records, for records under the progress lock. */
+/* Returns the engine's trace writer. Its records must be written under the progress lock. */
 struct tt_oplog_writer *tt_engine_client_trace_writer(struct tt_engine *e);
 /* Returns the number of a job rank in traces: in an elastic run, its member id. Any thread. */
 uint32_t tt_engine_client_trace_rank(const struct tt_engine *e, uint32_t rank);
 /* Returns wire i in order of preference, or NULL after the last one. */
 struct tt_wire *tt_engine_client_wire(struct tt_engine *e, uint32_t i);
-/* Returns the region of tutti_mem_alloc, of the first wire, that contains mem[bytes], and their
- * *offset in it; or NULL. */
+/* Returns the region of tutti_mem_alloc, which belongs to the first wire, that contains mem[bytes],
+ * and stores their offset in it to *offset; NULL: none. */
 const struct tt_region *tt_engine_client_allocated(const struct tt_engine *e, const void *mem,
                                                    uint64_t bytes, uint64_t *offset);
 /* Until called with false, posted puts may be delayed, so that one system call sends several
  * short puts. */
 void tt_engine_client_gather(struct tt_engine *e, bool begins);
-/* OK: *out has the addresses of job rank `rank` (not this one). PENDING: a connection has begun;
- * or the rank has left, and its reason may still arrive. PEER_LOST (not logged): it has left or
- * was lost. */
+/* OK: *out has the addresses of job rank `rank` (not this one). PENDING: a connection is being
+ * established; or the rank has left, and its reason may still arrive. PEER_LOST (not logged): it
+ * has left or was lost. */
 tutti_status tt_engine_client_reach(struct tt_engine *e, uint32_t rank,
                                     struct tt_engine_client_link *out);
 /* Returns whether a link to job rank `rank` is up. */

@@ -29,7 +29,7 @@ static void reset_after_fork(void)
 #define ROLL_NS (3 * TT_SECOND)         /* wait for the responses of other ranks */
 #define ROLL_EVERY_NS (2 * TT_MS)
 
-/* One step of the roll call of each engine. Returns whether all have their results. */
+/* Performs one step of each engine's roll call. Returns whether all are complete. */
 static bool call_roll(bool begins)
 {
     bool complete = true;
@@ -44,7 +44,7 @@ static bool call_roll(bool begins)
     return complete;
 }
 
-/* Waits until it is known which other ranks respond. The lock is free in between. */
+/* Performs the roll calls, for at most ROLL_NS. Releases the lock between two steps. */
 static void await_roll(void)
 {
     const uint64_t end_ns = tt_now_ns() + ROLL_NS;

@@ -1,4 +1,4 @@
-/* The list of this process's engines, and whether they use a memory range. */
+/* The list of this process's engines, and a query whether they use a memory range. */
 #ifndef TT_ENGINE_ENGINES_H
 #define TT_ENGINE_ENGINES_H
 

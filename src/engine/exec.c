@@ -52,8 +52,8 @@ static uint32_t stream_slot(uint32_t depth, uint32_t seq) { return seq & (depth 
 #define EAGER_FLOW (1u << 30)
 /* bit of consumed_of shared by all peers with this index or a higher one */
 #define LAST_CREDIT_BIT 63u
-#define FETCH_MAX 8             /* maximum number of steps that tt_exec_prefetch fetches, */
-/* and the number around the end of the window if a round may be loaded */
+#define FETCH_MAX 8             /* maximum number of steps that tt_exec_prefetch fetches */
+/* number of steps around the end of the window that are fetched if a round may be loaded */
 #define FETCH_NEXT 10
 #define ANY_STREAM 3u
 
@@ -124,9 +124,9 @@ static inline bool overlap(const struct tt_ref *r, uint64_t rbytes, const struct
     return tt_ref_overlap(r, rbytes, q, qbytes);
 }
 
-/* Two refs with equal blocks on one grid share whole pieces or nothing. If one stride is a
- * multiple of the other, returns the end of the last shared piece in `then`, at most `end`.
- * Returns 0 if none follows `pos`, and `end` for other strides. */
+/* Two refs with equal blocks on one grid share whole pieces or nothing. If one stride is a multiple
+ * of the other, returns the end of the last shared piece in `then`, at most `end`. Returns 0 if no
+ * shared piece follows `pos`, and `end` if no stride is a multiple of the other. */
 static uint64_t last_shared(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then,
                             uint64_t pos, uint64_t end)
 {
@@ -215,7 +215,7 @@ static uint64_t max_needed_progress(const struct tt_step *first, const struct tt
     return most;
 }
 
-/* Returns whether two steps touch a common byte that one of them writes. */
+/* Returns whether two steps access a common byte that one of them writes. */
 static bool conflict(const struct tt_step *first, const struct tt_step *then)
 {
     const struct tt_ref *fr[2], *tr[2];
@@ -307,8 +307,8 @@ static bool writes_into(const struct tt_step *earlier, const struct tt_ref *ref,
     return w ? tt_ref_overlap(w, earlier->bytes, ref, bytes) : same_bytes(earlier, ref, bytes);
 }
 
-/* Rotates the bit of every ROTATE_EVERY-th grain, because algorithms place their running values
- * at power-of-two distances. */
+/* The bits are rotated by ROTATION every ROTATE_EVERY grains, because algorithms place their
+ * running values at power-of-two distances. */
 #define ROTATE_EVERY 1024
 #define ROTATION 21
 
@@ -392,9 +392,9 @@ static void grains_remove(struct tt_exec *x, uint32_t i, uint64_t grains)
         x->touching[__builtin_ctzll(grains)] &= ~(1ull << i);
 }
 
-/* Returns the steps of the window (bit 0: the first one) that may share memory with these
- * grains. This filters most steps without a cache miss: with thousands of ranks in one process,
- * the windows do not fit in the caches. */
+/* Returns the steps of the window (bit 0: the first one) that may share memory with these grains.
+ * This excludes most steps without a cache miss: with thousands of ranks in one process, the
+ * windows do not fit in the caches. */
 static uint64_t may_conflict(const struct tt_exec *x, uint64_t grains)
 {
     const uint32_t turn = index_of(x->head), n = x->tail - x->head;
@@ -406,9 +406,9 @@ static uint64_t may_conflict(const struct tt_exec *x, uint64_t grains)
     return n < 64 ? met & ((1ull << n) - 1) : met;
 }
 
-/* Returns whether `earlier` writes exactly the bytes of `ref`, and only after its own
- * dependencies. A step that waits for it also waits for all earlier users of these bytes, so the
- * search can stop. (Not for arrivals, which may land at any time.) */
+/* Returns whether `earlier` writes exactly the bytes of `ref`, and only after its own dependencies.
+ * A step that waits for it also waits for all earlier users of these bytes, so the search can stop.
+ * Arrivals are excluded, because they may land at any time. */
 static bool covers_earlier(const struct tt_step *earlier, const struct tt_ref *ref, uint64_t bytes)
 {
     return (earlier->opcode == TT_REDUCE_STEP || earlier->opcode == TT_COPY) && bytes &&
@@ -427,8 +427,8 @@ static bool link_pipe(struct tt_exec *x, uint32_t i, uint32_t earlier, const str
     return true;
 }
 
-/* Removes the refs of step i whose conflicts are all covered by `earlier`. Returns whether there
- * were any. */
+/* Removes the refs of step i whose conflicts are all covered by `earlier`. Returns whether it
+ * removed any. */
 static bool drop_covered_refs(struct tt_exec *x, uint32_t i, uint32_t earlier, struct refs *refs)
 {
     struct tt_exec_step *t = &x->step[i];
@@ -482,7 +482,8 @@ static void link_dependencies(struct tt_exec *x, uint32_t i)
     tt_assert(t->s.opcode != TT_REDUCE_STEP || t->s.b.buf != TT_BUF_PIPE || t->writer_b >= 0);
 }
 
-/* Returns whether the data may go to its destination. A put and its wait give the same answer. */
+/* Returns whether the data may be written directly to its destination. The result is the same for a
+ * put and its wait. */
 static bool for_destination(const struct tt_ref *to)
 {
     return (to->buf == TT_BUF_DST || to->buf == TT_BUF_THERE) && !to->block;
@@ -541,8 +542,8 @@ static uint32_t free_stages_of(const struct tt_exec *x)
     return TT_EXEC_STAGES - (uint32_t)__builtin_popcountll(x->stages);
 }
 
-/* Loads rounds while the window has room for the longest round, and staging for each pipe that
- * it may have. */
+/* Loads rounds while the window has room for the longest round, and there is staging for each pipe
+ * that the round may have. */
 static void load_rounds(struct tt_exec *x)
 {
     struct tt_step steps[TT_ROUND_STEPS_MAX];
@@ -558,8 +559,8 @@ static void load_rounds(struct tt_exec *x)
     }
 }
 
-/* Computes the limit on segments in flight per stream of a bounded algorithm. Reduces the number
- * of streams so that each may send one segment. */
+/* Computes the limit on segments in flight per stream of a bounded algorithm. Reduces the number of
+ * streams so that each may send at least one segment. */
 static void bound_flight(struct tt_exec *x)
 {
     const struct tt_coll *c = x->conf.coll;
@@ -678,8 +679,8 @@ static void free_stages(struct tt_exec *x, struct tt_exec_step *t)
     t->stage = NO_STAGE;
 }
 
-/* Returns whether a step may leave the window. The writer of a pipe stays until its reader is
- * over, because the reader finds the bytes through it. */
+/* Returns whether a step may leave the window. The writer of a pipe stays until its reader is over,
+ * because the reader locates the bytes through the writer. */
 static bool can_retire(const struct tt_exec *x, const struct tt_exec_step *t)
 {
     if (!t->over)
@@ -725,7 +726,8 @@ static void step_advanced(struct tt_exec *x, uint32_t i)
         x->cursor = x->head;
 }
 
-/* The reader of a pipe has consumed the next segment of `writer`. Frees the landing slot. */
+/* Called when the reader of a pipe has consumed the next segment of `writer`. Frees the receive
+ * slot. */
 static void release_slot(struct tt_exec *x, int8_t writer)
 {
     const struct tt_exec_step *w;
@@ -915,8 +917,8 @@ static void allot_stages(struct tt_exec *x, struct tt_exec_step *w)
     x->unstaged--;
 }
 
-/* Finds staging for segment `pos` of a pipe that is not written directly into a peer's slot. It
- * is allotted at the first segment. */
+/* Finds staging for segment `pos` of a pipe that is not written directly into a peer's slot.
+ * Staging is allotted at the first segment. */
 static bool stage_at(struct tt_exec *x, struct tt_exec_step *w, uint64_t pos, struct tt_place *out)
 {
     const struct tt_exec_step *reader = &x->step[w->reader];
@@ -948,7 +950,7 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
         return true;
     }
     if (t->reader < 0)
-        return false;           /* its round is not loaded yet */
+        return false;           /* the reader's round is not loaded yet */
     if (put && !put->eager && t->stage == NO_STAGE) {
         const struct tt_exec_peer *p = &x->peer[put->peer];
 
@@ -960,8 +962,8 @@ static bool target_at(struct tt_exec *x, struct tt_exec_step *t, uint64_t pos, s
     return stage_at(x, t, pos, out);
 }
 
-/* Returns how many bytes of a put go at once from pos: one segment, or more if the wire prefers
- * that and all of them are ready. */
+/* Returns the number of bytes of a put that are sent at once from pos: one segment, or more if the
+ * wire prefers that and all of them are ready. */
 static uint64_t put_bytes_at(const struct tt_exec *x, const struct tt_exec_step *t,
                              const struct tt_exec_peer *p, uint64_t pos)
 {
@@ -972,7 +974,7 @@ static uint64_t put_bytes_at(const struct tt_exec *x, const struct tt_exec_step 
     if (whole <= segment || x->flight || t->writer_a >= 0 || pos < t->fused || t->s.a.block ||
         t->s.out.block)
         return segment;
-    if (x->conf.coll->nranks > 2)       /* else the receiver forwards to no other rank */
+    if (x->conf.coll->nranks > 2)       /* with two ranks, the receiver does not forward */
         whole = min_u64(whole, t->s.bytes / PARTS_MIN);
     whole = min_u64(whole, room) & ~(x->conf.segment_bytes - 1);
     whole = min_u64(whole, t->s.bytes - pos);
@@ -1053,8 +1055,8 @@ static bool try_put(struct tt_exec *x, struct tt_exec_step *t, struct tt_action 
     return true;
 }
 
-/* Takes segments that landed in place, or in slots that a pipe's reader will read. No copy is
- * needed. */
+/* Handles arrived segments that need no copy: those at their destination, and those in slots that a
+ * pipe's reader will read. */
 static bool take_arrivals(struct tt_exec *x, struct tt_exec_step *t)
 {
     struct tt_exec_peer *p = &x->peer[t->peer];
@@ -1183,8 +1185,8 @@ static bool needs_credit(const struct tt_exec *x, uint32_t peer, uint8_t stream)
     return false;
 }
 
-/* Finds a stream whose sender is due a credit update: after a quarter of its depth. A peer whose
- * credit could not be sent is skipped until the next pass. */
+/* Finds a stream whose sender must get a credit update, i.e. after a quarter of its depth. A peer
+ * whose credit could not be sent is skipped until the next pass. */
 static bool next_credit(struct tt_exec *x, struct tt_action *a)
 {
     for (uint32_t p = x->credit_from; p < x->npeers; p++) {
@@ -1212,8 +1214,8 @@ static bool next_credit(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
-/* Opens flows as soon as their steps are loaded, before any put. A sender may be waiting only
- * for the CTS. It would queue behind this rank's puts, at least in the NIC (100 KiB at 100
+/* Opens flows as soon as their steps are loaded, before any put. A sender may be waiting only for
+ * the CTS, which would otherwise queue behind this rank's puts, at least in the NIC (100 KiB at 100
  * Mbit/s take 8 ms). An open that fails is retried with its step. */
 static bool next_open(struct tt_exec *x, struct tt_action *a)
 {
@@ -1227,7 +1229,7 @@ static bool next_open(struct tt_exec *x, struct tt_action *a)
     return false;
 }
 
-/* Like must_sleep(), for a streamed put or wait. */
+/* Like must_sleep, for a streamed put or wait. */
 static bool streamed_must_sleep(const struct tt_exec *x, const struct tt_exec_step *t)
 {
     const struct tt_exec_peer *p = &x->peer[t->peer];
@@ -1239,8 +1241,8 @@ static bool streamed_must_sleep(const struct tt_exec *x, const struct tt_exec_st
            t->issued - t->done >= (IN_FLIGHT_MAX - 1) * x->conf.segment_bytes;
 }
 
-/* Returns whether step t cannot advance before an event. Most of the window of a long program
- * sleeps. Events that wake a step: progress of a step in its deps (end_step), a message
+/* Returns whether step t cannot advance before an event. Most steps in the window of a long program
+ * sleep. Events that wake a step: progress of a step in its deps (end_step), a message
  * (tt_exec_eager, _arrived, _ready), or a reusable source (tt_exec_sent). */
 static bool must_sleep(const struct tt_exec *x, const struct tt_exec_step *t)
 {
@@ -1525,7 +1527,7 @@ tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint6
     struct tt_exec_step *t = x->straight ? NULL : find_wait(x, eager_flow(peer, tag), peer, tag);
 
     if (!t)
-        t = find_wait(x, NO_FLOW, peer, tag);       /* one that is not eager */
+        t = find_wait(x, NO_FLOW, peer, tag);       /* also waits that are not eager */
     if (!t)
         return TUTTI_ERR_INVALID;
     if (!t->eager || t->arrived || (t->s.at_most ? t->s.bytes < bytes : t->s.bytes != bytes))
@@ -1601,7 +1603,7 @@ bool tt_exec_has_reached(const struct tt_exec *x, uint64_t rounds, uint32_t tag)
     return x->round >= rounds;
 }
 
-/* Returns whether a wait needs data that its peer is free to send. */
+/* Returns whether a wait lacks data that flow control allows its peer to send. */
 static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t)
 {
     const struct tt_exec_peer *p = &x->peer[t->peer];
@@ -1616,8 +1618,8 @@ static bool lacks_arrivals(const struct tt_exec *x, const struct tt_exec_step *t
     return (p->in_direct && t->to_dst) || st->arrived - st->consumed < stream_room(x, p->in_depth);
 }
 
-/* Returns the oldest unfinished step that waits for a peer, or NULL. A put that no earlier local
- * step blocks waits for its peer. */
+/* Returns the oldest unfinished step that waits for a peer, or NULL. A put waits for its peer
+ * unless an earlier local step blocks it. */
 static const struct tt_exec_step *find_waiting_step(const struct tt_exec *x)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {

@@ -2,39 +2,39 @@
  * input and actions as output; it has no clock, memory, locks or addresses. op.c performs the
  * actions on real memory and wires; the simulator performs them in virtual time.
  *
- * Transfers. A put of at most `eager_bytes` is sent as one eager message. A longer put is
- * divided into segments of `segment_bytes`, which use one of `streams` streams of the
- * (operation, peer) pair. Put i of a pair uses stream i mod streams, and segments are numbered
- * consecutively within a stream. Both ends derive the same numbers from the same program.
- * Segment s of a stream lands in slot s mod `depth` at the receiver. The sender may be at most
- * `depth` segments ahead of the receiver's consumption. The receiver may have more slots than
- * the plan, and announces their number when it opens the flow: on a long link, a few slots hold
- * less than the data in flight. If the receiver has opened its final buffer (direct), segments
- * land at their destination, without that limit. Segments of a stream are consumed in order.
+ * Transfers. A put of at most `eager_bytes` is sent as one eager message. A longer put is divided
+ * into segments of `segment_bytes`, which use one of `streams` streams of the (operation, peer)
+ * pair. Put i of a pair uses stream i mod streams, and segments are numbered consecutively within a
+ * stream. Both ends derive the same numbers from the same program. Segment s of a stream lands in
+ * slot s mod `depth` at the receiver. The sender may be at most `depth` segments ahead of the
+ * receiver's consumption. On a long link, the plan's slots may hold less than the data in flight.
+ * Therefore the receiver may provide more slots, and announces their number when it opens the flow.
+ * If the receiver has opened its final buffer (direct), segments land at their destination, without
+ * that limit. Segments of a stream are consumed in order.
  *
- * A bounded algorithm limits both cases. The data sent to a peer and not yet reported as
- * consumed never exceeds tt_coll_chunks * tt_coll_chunk_bytes. The limit is divided evenly among
- * the streams, so that none takes another's share. All its messages are streamed, and all
- * consumption is reported.
+ * A bounded algorithm limits the data in flight in both cases. The data sent to a peer and not yet
+ * reported as consumed never exceeds tt_coll_chunks * tt_coll_chunk_bytes. The limit is divided
+ * evenly among the streams, so that none takes another's share. All its messages are streamed, and
+ * all consumption is reported.
  *
- * Pipelining. Steps advance segment by segment, each as far as the conflicting earlier steps
- * have advanced. Fusion: the reader of a pipe reads the landing slot itself. If the next put
- * sends the output of a reduction or arrival, that step writes a second copy directly into the
- * peer's slot, where mapped. If the output has no other use (a pipe), the step must wait for
- * that slot, because such a pipe has no memory.
+ * Pipelining. Steps advance segment by segment, each as far as the conflicting earlier steps have
+ * advanced. Fusion: the reader of a pipe reads the receive slot itself. If a put sends the output
+ * of a reduction or arrival, that reduction or arrival writes a second copy directly into the
+ * peer's slot, if the slot is mapped. If the output is a pipe, which has no memory, the step must
+ * wait for that slot.
  *
- * Liveness. Schedules have two properties. Both ends of a message, and of a pipe, are in rounds
- * of the same number. Steps cannot wait for each other in a cycle, whatever the segmentation and
- * the room (tt_segments_check). Consider the earliest round that some rank has not finished. All
- * earlier rounds are over on all ranks. Therefore each rank has this round in its window or can
- * load it, and opens its flows; in each stream, its messages come first. Later rounds hold
- * nothing that this round needs. Slots are assigned in stream order, eager messages need none,
- * and memory that later steps touch waits for earlier steps. Each pipe of the window is sure of
- * one staging segment, because rounds are loaded and staging is allotted with that reserve. Thus
- * a step of this round waits only for data, room or completion of other steps of this round, as
- * tt_segments_check models. These waits form no cycle, so one step can advance. Optional work is
- * not waited for: a second copy goes into a peer's slot only if the slot is free.
- * tests/engine/test_deadlock.c searches for counterexamples. */
+ * Liveness. Schedules have two properties. Both ends of a message, and of a pipe, are in the same
+ * round. Steps cannot wait for each other in a cycle, for any segmentation and any room
+ * (tt_segments_check). Consider the earliest round that some rank has not finished. All earlier
+ * rounds are over on all ranks. Therefore each rank has this round in its window or can load it,
+ * and opens its flows; in each stream, its messages come first. Later rounds use no resource that
+ * this round needs: slots are assigned in stream order, eager messages need none, and later steps
+ * access memory only after earlier steps that conflict. Each pipe of the window has one staging
+ * segment reserved, both when rounds are loaded and when staging is allotted. Thus a step of this
+ * round waits only for data, room or completion of other steps of this round, as tt_segments_check
+ * models. These waits form no cycle, so one step can advance. No step waits for optional work: a
+ * second copy is written to a peer's slot only if the slot is free. tests/engine/test_deadlock.c
+ * searches for counterexamples. */
 #ifndef TT_ENGINE_EXEC_H
 #define TT_ENGINE_EXEC_H
 
@@ -43,10 +43,10 @@
 #include "sched/algo.h"
 
 #define TT_EXEC_STEPS 64        /* steps in the window; at least 2 * TT_ROUND_STEPS_MAX */
-#define TT_EXEC_STREAMS_MAX 4   /* words per flow in a link */
+#define TT_EXEC_STREAMS_MAX 4   /* also the number of words per flow in a link region */
 #define TT_EXEC_DEPTH_MAX 16    /* maximum depth of a plan */
 #define TT_EXEC_STAGES 64       /* staging segments of one operation */
-/* peers found by table: enough for recursive doubling on a million ranks */
+/* peers found by a table search: enough for recursive doubling on a million ranks */
 #define TT_EXEC_NEAR_PEERS 20
 
 struct tt_exec_conf {
@@ -60,8 +60,8 @@ struct tt_exec_conf {
 enum tt_place_kind {
     TT_AT_NONE,
     TT_AT_BUF,          /* ref (SRC, DST or WORK), advanced by `skip` bytes */
-    TT_AT_SLOT,         /* landing slot `slot` of (peer, stream), here */
-    TT_AT_REMOTE,       /* landing slot `slot` of (peer, stream) at the peer, mapped */
+    TT_AT_SLOT,         /* receive slot `slot` of (peer, stream), here */
+    TT_AT_REMOTE,       /* receive slot `slot` of (peer, stream) at the peer, mapped */
     TT_AT_STAGE,        /* staging segment `slot` */
     TT_AT_EAGER         /* the eager message that arrived from `peer` with tag `slot` */
 };
@@ -118,8 +118,8 @@ struct tt_exec_step {
     uint8_t stream, stage;      /* stage: first staging segment; 0xff: none */
     uint8_t nstages;            /* number of staging segments: a power of two, at most depth */
     bool eager, arrived, over;
-    bool to_dst;                /* put, wait: may land at its destination, if the receiver opens
-                                   it */
+    bool to_dst;                /* put, wait: the data may be written directly to its destination,
+                                   if the receiver permits it */
 };
 
 struct tt_exec_stream {
@@ -158,7 +158,7 @@ struct tt_exec {
                                    have a CTS yet */
     uint32_t head, tail;        /* window of steps: [head, tail), index mod TT_EXEC_STEPS */
     uint32_t cursor;            /* next position of the scan in tt_exec_next */
-    uint64_t consumed_of;       /* peers (by index; those from 63 share a bit) whose streams may
+    uint64_t consumed_of;       /* peers (by index; all from 63 on share a bit) whose streams may
                                    need a credit update */
     uint32_t credit_from;       /* first peer whose streams are scanned for credit updates */
     uint32_t npeers, peers_max;
@@ -180,8 +180,8 @@ struct tt_exec {
     uint32_t peer_rank[TT_EXEC_NEAR_PEERS];     /* ranks of the first peers, for a fast search */
     struct tt_exec_peer *peer;          /* [peers_max], owned by the caller */
     struct tt_exec_step step[TT_EXEC_STEPS];
-    /* Not accessed while the program is straight: a copy of a straight executor may end after its
-     * steps (tt_exec_straight_bytes). */
+    /* The members below are not accessed while the program is straight: a copy of a straight
+     * executor may end after its steps (tt_exec_straight_bytes). */
     uint64_t touching[64];      /* steps that use a grain of memory, by its number mod 64. Steps
                                    without a common grain do not conflict */
     uint64_t touching_all;      /* steps with too many grains for the table: they may conflict
@@ -210,29 +210,29 @@ void tt_exec_restart(struct tt_exec *x);
 size_t tt_exec_straight_bytes(const struct tt_exec *x);
 
 /* Returns the next action that can be performed now; false: none until an event. The caller
- * performs it and calls tt_exec_taken (for OPEN, tt_exec_opened). Otherwise it calls
- * tt_exec_left, and a later pass returns the action again. With `patient` set, a result whose
- * put waits for room at the peer is held back, so that it need not be read again. `held` reports
- * that this is why there is no action. The peer may itself be waiting for what is held back.
- * Therefore the caller must not wait for an event: it retries, and clears `patient` soon. */
+ * performs it and calls tt_exec_taken (for OPEN, tt_exec_opened). Otherwise it calls tt_exec_left,
+ * and a later pass returns the action again. With `patient` set, a result is held back while its
+ * put waits for room at the peer, so that it can be written directly to the peer's slot. `held` is
+ * set if there is no action for this reason. The peer may itself wait for the result that is held
+ * back. Therefore the caller must not wait for an event, but retry, and clear `patient` soon. */
 bool tt_exec_next(struct tt_exec *x, struct tt_action *a);
-/* The action is performed (instant), or a PUT is begun (not instant), and tt_exec_sent follows
- * later. */
+/* Reports that the action was performed (instant), or that a PUT was begun (not instant) and
+ * tt_exec_sent will follow. */
 void tt_exec_taken(struct tt_exec *x, const struct tt_action *a, bool instant);
 void tt_exec_left(struct tt_exec *x, const struct tt_action *a);
-/* The source of a PUT is reusable. `step` and `seq` are those of the action. Returns false,
- * without effect, if no such PUT is in progress. */
+/* Reports that the source of a PUT is reusable. `step` and `seq` are those of the action. Returns
+ * false, without effect, if no such PUT is in progress. */
 bool tt_exec_sent(struct tt_exec *x, uint16_t step, uint32_t seq);
 /* Returns whether tt_exec_sent for PUT `step` could unblock a step. If not, it may be deferred
  * to a later event. */
 bool tt_exec_sent_matters(const struct tt_exec *x, uint16_t step);
-/* Returns whether only PUTs that were fully begun are unfinished. Then only tt_exec_sent can
+/* Returns whether all unfinished steps are PUTs that were fully begun. Then only tt_exec_sent can
  * advance them. */
 bool tt_exec_only_unsent(const struct tt_exec *x);
 
-/* Returns the number of slots with which a message of `bytes` needs the fewest puts, if the
- * peer's puts are of up to whole_bytes. A power of two, at least the conf's depth; equal to it
- * for bounded algorithms. */
+/* Returns the number of slots with which a message of `bytes` needs the fewest puts, if the peer's
+ * puts have at most whole_bytes. A power of two, at least the conf's depth; equal to it for bounded
+ * algorithms. */
 uint8_t tt_exec_depth_of(const struct tt_exec *x, uint64_t bytes, uint32_t whole_bytes);
 /* Sets the number of slots (a power of two) of each stream from the peer (in) or to it. Call
  * before tt_exec_opened or tt_exec_ready, respectively. */
@@ -240,27 +240,27 @@ void tt_exec_deepen(struct tt_exec *x, uint16_t peer, bool in, uint8_t depth);
 /* Allows puts of up to `bytes`, several segments at once, to the peer's destination or unmapped
  * slots. For wires with a high cost per put. Call before tt_exec_ready. */
 void tt_exec_lengthen(struct tt_exec *x, uint16_t peer, uint32_t bytes);
-/* The OPEN action was performed. direct: segments for (contiguous) DST land at their
+/* Reports that the OPEN action was performed. direct: segments for (contiguous) DST land at their
  * destination. */
 void tt_exec_opened(struct tt_exec *x, uint16_t peer, bool direct);
-/* The peer has opened its flow. direct: as in its CTS; mapped: its slots can be written with
- * plain stores. */
+/* Reports that the peer has opened its flow. direct: as in its CTS; mapped: its slots can be
+ * written with ordinary stores. */
 void tt_exec_ready(struct tt_exec *x, uint16_t peer, bool direct, bool mapped);
-/* `arrived` segments in total have landed in (peer, stream). Lower counts than before are
- * ignored. Returns whether the count is new. */
+/* Reports that in total `arrived` segments have landed in (peer, stream). Lower counts than before
+ * are ignored. Returns whether the count is new. */
 bool tt_exec_arrived(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t arrived);
 bool tt_exec_credit(struct tt_exec *x, uint16_t peer, uint8_t stream, uint32_t consumed);
-/* An eager message with `tag` and `bytes` arrived from `peer`. For a wait with at_most, `bytes`
- * becomes its length. MISMATCH (not logged): a different length is expected. INVALID: its wait
- * is not in the window (yet); retry when `loaded` has grown. */
+/* Reports that an eager message with `tag` and `bytes` has arrived from `peer`. For a wait with
+ * at_most, `bytes` becomes its length. MISMATCH (not logged): a different length is expected.
+ * INVALID: its wait is not in the window (yet); retry when `loaded` has grown. */
 tutti_status tt_exec_eager(struct tt_exec *x, uint16_t peer, uint32_t tag, uint64_t bytes);
 
-/* The single message of a send or receive uses streams instead of eager. Both ends must do this,
+/* Switches the single message of a send or receive from eager to streams. Both ends must do this,
  * or neither. No effect if the message has arrived, has been sent, or is streamed already. */
 void tt_exec_stream(struct tt_exec *x);
 
-/* Prefetches data used soon: the peer (if not negative), awake steps, and those in the bitmap
- * `also`. For callers with more executors than fit in the cache. */
+/* Prefetches data that will be used soon: the peer (if not negative), the awake steps, and the
+ * steps in the bitmap `also`. For callers with more executors than fit in the cache. */
 void tt_exec_prefetch(const struct tt_exec *x, int peer, uint64_t also);
 
 /* Returns the index of `rank` among the peers, or -1 if no step with it was loaded yet. */
@@ -272,9 +272,10 @@ bool tt_exec_has_reached(const struct tt_exec *x, uint64_t rounds, uint32_t tag)
 /* Returns the peer that the oldest unfinished step with a remote dependency waits for, to send,
  * open or make room. UINT32_MAX: all remaining work is local. */
 uint32_t tt_exec_waits_for(const struct tt_exec *x);
-/* Returns that step, for messages; without one, the oldest unfinished step. NULL when finished. */
+/* Returns the step of tt_exec_waits_for, for messages, or else the oldest unfinished step. NULL
+ * when finished. */
 const struct tt_step *tt_exec_at(const struct tt_exec *x);
-/* Returns the round of that step, from 1, or the last round if there is none. */
+/* Returns the round of the step of tt_exec_at, from 1, or the last round if there is none. */
 uint64_t tt_exec_round_at(const struct tt_exec *x);
 
 /* Returns the number of segments in `bytes`, at least one. */

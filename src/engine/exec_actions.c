@@ -28,9 +28,10 @@ _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a gener
 
 /* maximum gap between two buffers that are registered as one */
 #define GAP_BYTES_MAX 8192u
-#define FAR_BYTES_PER_US 125ull         /* rate that a flow over a long link sustains (1 Gbit/s), */
-/* if the landing memory of all flows of the operation does not exceed this; only the used part
- * is touched */
+/* rate for which a flow over a long link has slots (1 Gbit/s) */
+#define FAR_BYTES_PER_US 125ull
+/* maximum receive memory of all flows of an operation with such slots; only the used part is
+ * touched */
 #define FAR_LANDING_MAX (64ull << 20)
 #define FAR_DEPTH_MAX 128u
 /* maximum total size of all ranks' buffers for which messages are read from several pages at
@@ -42,7 +43,7 @@ static uint64_t cookie_gen(uint64_t generation)
     return generation & ((1u << COOKIE_GEN_BITS) - 1);
 }
 
-/* Returns the common bits of the cookies of all its puts. */
+/* Returns the common bits of the cookies of all puts of the operation. */
 static uint64_t cookie_of(const struct tt_op *op)
 {
     return (uint64_t)op->slot << COOKIE_SLOT_SHIFT | cookie_gen(op->generation) << COOKIE_GEN_SHIFT;
@@ -72,10 +73,9 @@ uint64_t tt_op_landing_bytes(const struct tt_op *op, uint32_t depth)
     return (uint64_t)op->conf.streams * depth * op->conf.segment_bytes;
 }
 
-/* Returns the slots per stream from a peer. Between the release of a slot and the arrival of the
- * next data in it lies a round trip. With fewer slots than FAR_BYTES_PER_US fills in a round
- * trip, the sender would wait. Near peers use the plan's depth, because few slots stay in the
- * cache. */
+/* Returns the number of slots per stream from a peer. A released slot is filled again after one
+ * round trip. The sender would wait if the slots held less than FAR_BYTES_PER_US sends in that
+ * time. Near peers use the plan's depth, because few slots stay in the cache. */
 static uint8_t depth_for(const struct tt_op *op, const struct tt_peer *p)
 {
     const uint64_t far_bytes = p->round_trip_ns / 1000 * FAR_BYTES_PER_US;
@@ -260,7 +260,7 @@ bool tt_op_send_cell(struct tt_op *op, struct tt_flow *f, enum tt_cell_type type
     return true;
 }
 
-/* settled: all data from peers has arrived. */
+/* Deregisters the operation's memory from a wire. settled: all data from peers has arrived. */
 static void drop_wire_regions(struct tt_wire *w, struct tt_op_regions *r, bool settled)
 {
     struct tt_region *const all[] = { r->src, r->dst, r->stage, r->work };
@@ -273,7 +273,7 @@ static void drop_wire_regions(struct tt_wire *w, struct tt_op_regions *r, bool s
     *r = (struct tt_op_regions){ .made = false };
 }
 
-/* Returns whether the result lies in buffers far apart (in an exchange of stretches). The memory
+/* Returns whether the result consists of distant buffers (in an exchange of stretches). The memory
  * between them must not be registered. */
 static bool is_scattered(const struct tt_coll *c)
 {
@@ -286,7 +286,7 @@ static bool is_scattered(const struct tt_coll *c)
     return tt_coll_dst_bytes(c) > own;
 }
 
-/* Returns whether the caller's buffers may be registered with the wire. */
+/* Checks that the caller's buffers may be registered with the wire. */
 static tutti_status registry_admits(const struct tt_op *op, const struct tt_wire *w)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -301,8 +301,8 @@ static tutti_status registry_admits(const struct tt_op *op, const struct tt_wire
     return st;
 }
 
-/* Registers the operation's memory with a wire that accesses it asynchronously. On failure the
- * context ends. */
+/* Registers the operation's memory with a wire that accesses it asynchronously. On an error, the
+ * context fails. */
 static tutti_status need_regions(struct tt_op *op, struct tt_wire *w)
 {
     struct tt_engine *e = op->context->engine;
@@ -368,8 +368,8 @@ bool tt_op_is_registered(const struct tt_op *op, const struct tt_region *r)
     return false;
 }
 
-/* Returns whether no older collective of its context is active. Other operations must leave it
- * the resources that it needs to end. */
+/* Returns whether this is the oldest active collective of its context. Other operations must leave
+ * it the resources that it needs to complete. */
 static bool is_oldest_collective(const struct tt_op *op)
 {
     const struct tt_op *o = op->p2p ? NULL : op->context->active;
@@ -381,7 +381,7 @@ static bool is_oldest_collective(const struct tt_op *op)
 
 /* Returns a handle for a flow to this operation, or -1. A share is reserved for the oldest
  * collective of each context, because ranks may use communicators in different orders. Messages
- * whose sender already waits may use it too, since they end without further resources. */
+ * whose sender already waits may use it too, since they complete without further resources. */
 static int take_handle(struct tt_peer *p, const struct tt_op *op, const struct tt_flow *f)
 {
     const bool first = op->p2p ? f->probe_received : is_oldest_collective(op);
@@ -402,7 +402,7 @@ static int take_handle(struct tt_peer *p, const struct tt_op *op, const struct t
     return -1;
 }
 
-/* Returns the region that the application allocated for the final buffer here, or NULL. */
+/* Returns the region of tutti_mem_alloc that contains the final buffer, or NULL. */
 static struct tt_region *allocated_region(const struct tt_op *op, const struct tt_wire *w,
                                           uint64_t *offset)
 {
@@ -423,20 +423,22 @@ static struct tt_region *allocated_region(const struct tt_op *op, const struct t
     return NULL;
 }
 
-/* Returns whether the receiver decides where a flow's puts go (tt_there), because the sender may
- * not have that information. Such a flow is a single put, or the stretches of one block. */
+/* Returns whether the receiver determines the destination of a flow's puts (tt_there), because the
+ * sender may not have that information. Such a flow is a single put, or the stretches of one
+ * block. */
 static bool receiver_places(enum tt_coll_kind kind)
 {
     return kind == TT_ALLTOALL || kind == TT_ALLTOALLV;
 }
 
-/* Returns whether such a put begins at the start of the flow; the others have an offset. */
+/* Returns whether a put of such a flow has no offset of its own, because it begins at the start of
+ * the flow. */
 static bool is_placed(const struct tt_op *op, const struct tt_ref *to)
 {
     return to->buf == TT_BUF_THERE && !op->conf.coll.stretches;
 }
 
-/* Returns the base of the offsets of such a flow's puts: the position of its block. */
+/* Returns the position of the block of such a flow, to which its puts' offsets are relative. */
 static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wait)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -446,7 +448,7 @@ static uint64_t placed_at(const struct tt_op *op, const struct tt_exec_step *wai
     return c->stretches ? c->recv_displs[wait->s.peer] : wait->s.out.offset;
 }
 
-/* Describes a copy of the operation. */
+/* Describes a copy that the operation performs, to choose its method. */
 static struct tt_copy_case copy_case(struct tt_op *op, enum tt_copy_what what, uint64_t bytes)
 {
     const struct tt_engine *e = op->context->engine;
@@ -458,8 +460,8 @@ static struct tt_copy_case copy_case(struct tt_op *op, enum tt_copy_what what, u
     };
 }
 
-/* Returns the way of the data of a wait. A single copy is to its destination or, if it will be
- * reduced, to this process's own memory. */
+/* Returns the copy method for the data of a wait. A single copy writes to the destination or, if
+ * the data will be reduced, to this process's own memory. */
 static enum tt_copy_way way_of_message(struct tt_op *op, const struct tt_exec_step *wait)
 {
     struct tt_copy_case c = copy_case(op, TT_COPY_MESSAGE, wait->s.bytes);
@@ -468,7 +470,7 @@ static enum tt_copy_way way_of_message(struct tt_op *op, const struct tt_exec_st
     return tt_copy_choose(&c);
 }
 
-/* Returns the way in which a put moves its data. */
+/* Returns the copy method of a put. */
 static enum tt_copy_way way_of_put(struct tt_op *op, const struct tt_action *a)
 {
     struct tt_copy_case c = copy_case(op, a->direct ? TT_COPY_PUT : TT_COPY_SEGMENT, a->bytes);
@@ -477,7 +479,7 @@ static enum tt_copy_way way_of_put(struct tt_op *op, const struct tt_action *a)
     return tt_copy_choose(&c);
 }
 
-/* Returns the way in which a local step writes to a place. */
+/* Returns the copy method of a local step that writes to a place. */
 static enum tt_copy_way way_of_local(struct tt_op *op, const struct tt_place *at, uint64_t bytes)
 {
     struct tt_copy_case c =
@@ -506,8 +508,8 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p,
     if (op->conf.algo->direct_unsafe || !op->conf.dst || !tt_coll_dst_bytes(&op->conf.coll) ||
         is_scattered(&op->conf.coll))
         return TUTTI_OK;
-    /* The puts go THERE: the single wait of the pair decides whether and where they land. In
-     * place, they arrive in a pipe. */
+    /* For puts to THERE, the single wait of the pair determines whether and where they land. In an
+     * in-place call, they arrive in a pipe. */
     if (receiver_places(op->conf.coll.kind) && (!wait->to_dst || wait->s.out.buf != TT_BUF_DST))
         return TUTTI_OK;
     if (slots)
@@ -530,7 +532,7 @@ static tutti_status choose_direct(struct tt_op *op, const struct tt_peer *p,
 
 /* ---- the actions ----------------------------------------------------------------------------- */
 
-/* Opens a flow: takes a handle and landing memory, and sends the CTS. */
+/* Opens a flow: allocates a handle and receive memory, and sends the CTS. */
 static bool perform_open(struct tt_op *op, const struct tt_action *a)
 {
     struct tt_flow *f = tt_op_flow(op, a->peer);
@@ -557,7 +559,7 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
               tt_coll_reduces(op->conf.coll.kind) &&
               !(t->to_dst && tt_copy_is_hot(&op->conf.coll)) &&
               tt_copy_is_single(way_of_message(op, t));
-        /* registered, so that the wire is polled in each pass: this rank performs the fetch */
+        /* registration makes each pass poll the wire: this rank performs the fetch */
         if (own && need_regions(op, p->wire)) {
             tt_peer_free_handle(p, handle);
             return false;
@@ -601,8 +603,8 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
 }
 
 /* Returns whether an older send to the same rank with the same tag is blocked. Messages are
- * received in this order: if later ones took all credits, the older one could not be sent any more,
- * and the receiver would wait for it. */
+ * received in this order. If later ones consumed all credits, the older one could never be sent,
+ * and the receiver would wait for it forever. */
 static bool is_behind_send(const struct tt_op *op, struct tt_context_peer *cp)
 {
     bool is_older = true, is_behind = false;
@@ -700,9 +702,9 @@ static bool post_fenced(struct tt_wire *w, const struct tt_desc *d)
     return w->ops->post(w, fenced, 2) == 2;
 }
 
-/* Sends a strided source inline, in pieces, for a wire that would otherwise keep a reference to
- * it. The last piece carries the signal. If the wire has no room for all of them, returns false,
- * and the next call continues. Until the put is taken, it is the only one of its stream. */
+/* Sends a strided source inline, in pieces, for a wire that would otherwise keep a reference to it.
+ * The last piece carries the signal. If the wire has no room for all of them, returns false, and
+ * the next call continues. Until the put is fully sent, it is the only one of its stream. */
 static bool put_gathered(struct tt_op *op, const struct tt_action *a, struct tt_desc d)
 {
     uint8_t room[TT_INLINE_BYTES];
@@ -817,8 +819,8 @@ static void reduce_strided(struct tt_op *op, const struct tt_action *a, uint8_t 
     }
 }
 
-/* Returns 0 for long operations: the caller's buffers are not in the cache either, and
- * sequential access is faster. The same may hold for v kinds. */
+/* Returns 0 for long operations: the caller's buffers are not in the cache either, and sequential
+ * access is faster. Also returns 0 for v kinds, which may be as long. */
 uint32_t tt_op_remote_cache_flag(const struct tt_op *op, uint16_t peer)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -830,7 +832,8 @@ uint32_t tt_op_remote_cache_flag(const struct tt_op *op, uint16_t peer)
     return tt_other_core_flag();
 }
 
-/* The same for a place. Data fetched into this process's own slots is in this core's cache. */
+/* Like tt_op_remote_cache_flag, for a place. Data fetched into this process's own slots is in this
+ * core's cache. */
 static uint32_t place_from_far(const struct tt_op *op, const struct tt_place *at)
 {
     const bool sent =

@@ -29,17 +29,19 @@ struct tt_failure {
 };
 
 #define LEFT_GRACE_NS (250 * TT_MS)
-/* time before a deadline: enough to follow a chain of waiting ranks to one that does not respond */
+/* time before a deadline at which queries begin: enough to follow a chain of waiting ranks to one
+ * that does not respond */
 #define QUERY_BEFORE_NS (2 * TT_SECOND)
-/* maximum time after a deadline for responses of queried ranks: on a busy machine each takes a
- * while, and there is a chain of them */
+/* maximum time after a deadline for responses of queried ranks: on a busy machine each response
+ * takes a while, and a chain of ranks is queried */
 #define QUERY_AFTER_NS (5 * TT_SECOND)
 #define LATE_NS (2 * TT_MS)             /* interval between checks for responses after a deadline */
-#define STOP_NS_MIN (2 * TT_SECOND)         /* exceeds the sleep of any sleeper */
+/* shortest stop that is detected; longer than any sleep */
+#define STOP_NS_MIN (2 * TT_SECOND)
 
-/* A rank that ends its communicator sends the reason over the control overlay before it
- * disconnects, but the disconnect may arrive first. The reason has LEFT_GRACE_NS to arrive.
- * Reports that have arrived by then are read first. */
+/* A rank whose communicator fails sends the reason over the control overlay before it disconnects,
+ * but the disconnect may arrive first. This function therefore allows LEFT_GRACE_NS for the reason,
+ * and reads the reports that have arrived by then. */
 bool tt_peer_is_gone(struct tt_engine *e, const struct tt_peer *p)
 {
     if (p->state != TT_PEER_LEFT || tt_now_ns() < p->left_ns + LEFT_GRACE_NS)
@@ -178,7 +180,7 @@ void tt_take_failures(struct tt_engine *e)
     }
 }
 
-/* Fails them at once, so that contexts opened later are not affected. */
+/* Fails the contexts at once, so that contexts opened later are not affected. */
 bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *sentence)
 {
     bool ends_some = false;
@@ -188,7 +190,8 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
     for (struct tt_context *c = e->contexts, *next; c; c = next) {
         next = c->next;
         if (atomic_load(&c->status) == TUTTI_OK) { /* logged once, by the caller */
-            if (c->active || c->waiting) {      /* else a view ends in order: no failure to show */
+            if (c->active || c->waiting) {      /* otherwise the view ends in order, without a
+                                                   failure */
                 ends_some = true;
                 tt_context_trace_failure(c, status, sentence);
             }
@@ -201,8 +204,8 @@ bool tt_engine_fail_all(struct tt_engine *e, tutti_status status, const char *se
     return ends_some;
 }
 
-/* Finds the rank that op waits for. For an operation that has not begun, the rank that the
- * oldest blocked operation waits for. Returns false if there is none. */
+/* Finds the rank that op waits for. If op has not begun, finds the rank that the oldest blocked
+ * operation waits for. Returns false if there is none. */
 static bool find_waited_for(const struct tt_op *op, struct tt_waiting *out)
 {
     const struct tt_op *at = op->exposed ? op : op->context->active;
@@ -236,8 +239,8 @@ static enum tt_blame find_blamed(struct tt_engine *e, const struct tt_op *op, st
 
 #define BLAME_TEXT_BYTES (TT_REPORT_TEXT_BYTES + 160)
 
-/* Prints the state of other ranks, if all queried ranks respond: a rank in no operation, a rank
- * that failed and is gone, or else the rank that the waited-for rank waits for. */
+/* If all queried ranks respond, prints the likely cause: a rank that is in no operation, a rank
+ * that has failed and left, or else the rank that the waited-for rank waits for. */
 static void print_blamed(struct tt_engine *e, uint32_t waits_for, const struct tt_blamed *b,
                          char out[BLAME_TEXT_BYTES])
 {
@@ -320,15 +323,15 @@ uint64_t tt_next_deadline_ns(struct tt_engine *e, uint64_t now_ns)
     return due_ns;
 }
 
-/* Returns whether the cause of the delay must be determined now. Not earlier: a query and its
- * response go to all ranks, and queries of all long operations would flood the network. */
+/* Returns whether the cause of the delay must be determined now. Earlier queries for all long
+ * operations would flood the network, because a query and its response are sent to all ranks. */
 static bool deadline_is_near(const struct tt_engine *e, const struct tt_op *op)
 {
     return op->deadline_ns != TT_NEVER && e->now_ns + QUERY_BEFORE_NS >= op->deadline_ns;
 }
 
-/* Notes, for dumps, since when the application waits for an operation, and when it last moved: in
- * the calls themselves that would cost a clock reading. */
+/* Records for dumps since when the application has waited for an operation, and when the operation
+ * last made progress. Recording this in the calls would cost a clock reading. */
 static void observe(const struct tt_engine *e, struct tt_op *op)
 {
     const struct tt_op *held = op->group ? op->group : op;
@@ -345,7 +348,8 @@ static void observe(const struct tt_engine *e, struct tt_op *op)
         op->waited_ns = e->now_ns;
 }
 
-/* Returns false if the context has failed; then its list is freed. */
+/* Checks the deadline of op, and sends its probes. Returns false if the context has failed; then
+ * its list is freed. */
 static bool check_op(struct tt_engine *e, struct tt_op *op)
 {
     struct tt_waiting w;
@@ -382,8 +386,8 @@ static void extend_deadline(struct tt_op *op, uint64_t ns)
         op->probe_ns += ns;
 }
 
-/* Detects that that this process was stopped, or its machine suspended: no check for a long
- * time, and little CPU time used. Extends all deadlines by that time. */
+/* Detects that this process was stopped, or its machine suspended: there was no check for a long
+ * time, and little CPU time was used. Extends all deadlines by that time. */
 static void extend_after_stop(struct tt_engine *e)
 {
     const uint64_t cpu = cpu_ns(), stood_ns = e->now_ns - e->looked_ns;

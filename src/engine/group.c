@@ -78,7 +78,8 @@ give:
 
 /* ---- groups that block ----------------------------------------------------------------------- */
 
-/* Returns a call like the kept operation, which is in use or not reusable. */
+/* Returns the configuration of a call like the kept operation, if that is in use or cannot be
+ * reused. */
 static struct tt_op_conf conf_like_kept(const struct tt_group_call *call, int64_t timeout_ms)
 {
     struct tt_op_conf conf = (*call->kept)->conf;
@@ -204,6 +205,6 @@ tutti_status tt_op_blocking_group(struct tt_context *c, struct tt_group_call *ca
     if (started)
         st = tt_fail_again(started, why);
     if (st && !e->members)
-        tt_dump_await();        /* the caller may end the process now */
+        tt_dump_await();        /* the caller may exit now */
     return st;
 }

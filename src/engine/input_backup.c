@@ -5,8 +5,8 @@
 
 #include "base/log.h"
 
-/* Copies the input that an in-place call overwrites to its backup, or back. For an alltoallv
- * only the rows: the gaps between them do not belong to the call. */
+/* Copies the input that an in-place call overwrites to its backup, or (back) from it. For an
+ * alltoallv, copies only the rows, because the gaps between them do not belong to the call. */
 static void copy_input(const struct tt_op *op, bool back)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -54,7 +54,7 @@ void tt_op_copy_input(struct tt_op *op)
             op->backup_bytes += c->recv_bytes[r];
         break;
     default:
-        break; /* the others do not overwrite their input */
+        break; /* other kinds do not overwrite their input */
     }
     if (op->backup_bytes > op->backup_cap) {
         free(op->backup);

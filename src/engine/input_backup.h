@@ -6,7 +6,7 @@
 
 /* Copies the input that this call will overwrite. */
 void tt_op_copy_input(struct tt_op *op);
-/* The same, if the call must restore it. */
+/* Copies the input if the call must restore it on failure. */
 static inline void tt_op_back_up(struct tt_op *op)
 {
     op->backup_bytes = 0;

@@ -17,7 +17,7 @@ void tt_lane_board_fini(struct tt_lane_board *b)
 
 struct sampling {
     struct tt_lane_kind *kind;
-    uint64_t since_ns;          /* of the last sample */
+    uint64_t since_ns;          /* time of the last sample */
     uint64_t posts, posted_bytes;
 };
 

@@ -1,6 +1,6 @@
 /* Rates of the lanes of each transport, for the live view. The holder of the progress lock samples
- * the counters of the lanes, but only while somebody reads them, so that they cost nothing
- * otherwise. Readers take no progress lock. */
+ * the counters of the lanes only while there is a reader, to save the cost otherwise. Readers take
+ * no progress lock. */
 #ifndef TT_ENGINE_LANE_BOARD_H
 #define TT_ENGINE_LANE_BOARD_H
 
@@ -13,23 +13,23 @@ struct tt_engine;
 
 #define TT_LANE_KINDS 4u                        /* transports */
 #define TT_LANE_SAMPLE_NS 500000000ull          /* minimum interval between samples */
-#define TT_LANE_WANTED_NS 150000000000ull       /* samples are taken so long after a reading, */
-#define TT_LANE_VALID_NS 3000000000ull          /* and are valid so long */
+#define TT_LANE_WANTED_NS 150000000000ull       /* sampling period after a reading */
+#define TT_LANE_VALID_NS 3000000000ull          /* lifetime of a sample */
 
 struct tt_lane_kind {
     const char *wire;           /* name of the transport */
     uint32_t lanes, up;
-    bool has_rates;             /* after two samples; else the fields of an interval are 0: */
+    bool has_rates;             /* two samples exist; else the fields of an interval are 0: */
     uint32_t idle;              /* up, and nothing was posted in the interval */
     uint32_t depth;             /* largest out-of-order depth of a link in the interval */
     uint64_t posts_per_s, bytes_per_s;          /* posted */
-    uint64_t outstanding, outstanding_bytes;    /* segments, bytes: posted, and not complete */
+    uint64_t outstanding, outstanding_bytes;    /* posted, not yet complete */
 };
 
 struct tt_lane_board {
     _Atomic uint64_t wanted_ns;         /* time until which samples are taken; 0: none */
     uint64_t sampled_ns;                /* last sample; under the progress lock */
-    uint64_t posts[TT_LANE_KINDS], posted_bytes[TT_LANE_KINDS];     /* at this time */
+    uint64_t posts[TT_LANE_KINDS], posted_bytes[TT_LANE_KINDS];     /* counters at that time */
     pthread_mutex_t lock;               /* protects the fields below */
     uint64_t shown_ns;                  /* 0: there is no sample yet */
     uint32_t nkinds;
@@ -40,8 +40,8 @@ void tt_lane_board_init(struct tt_lane_board *b);
 void tt_lane_board_fini(struct tt_lane_board *b);
 /* Takes a sample. Under the progress lock; use tt_lane_board_is_due before. */
 void tt_lane_board_sample(struct tt_engine *e, uint64_t now_ns);
-/* Copies the last sample to out[TT_LANE_KINDS], and returns the number of its entries. 0: it is not
- * known yet; the holder of the progress lock is then notified to take it. Any thread. */
+/* Copies the last sample to out[TT_LANE_KINDS], and returns the number of its entries. 0: there is
+ * no sample yet; the holder of the progress lock is then notified to take one. Any thread. */
 uint32_t tt_engine_lanes(struct tt_engine *e, struct tt_lane_kind *out);
 
 static inline bool tt_lane_board_is_due(const struct tt_lane_board *b, uint64_t now_ns)

@@ -101,7 +101,7 @@ bool tt_mail_room(struct tt_mailbox *m, uint32_t bytes)
     return find_room(m, bytes, &t, &in_long);
 }
 
-/* Requests ownership of a line that will be written soon, so that the store does not wait for
+/* Requests ownership of a cache line that will be written soon, so that the store does not wait for
  * the other core. */
 static void prefetch_to_write(const void *line)
 {
@@ -113,7 +113,7 @@ static void prefetch_to_write(const void *line)
 #endif
 }
 
-/* Prefetches the lines of the next message, if that has the same size. Excluded is the cell's
+/* Prefetches the cache lines of the next message, assuming the same size, except for the cell's
  * first line, which the peer polls. Does nothing if there is no free room. */
 static void prefetch_next(const struct tt_mailbox *m, uint32_t bytes)
 {

@@ -2,25 +2,25 @@
  * word in it is written by the peer with put + signal, and polled by the owner.
  *
  *   head      one word: number of cells and units of this rank that the peer has consumed
- *   arrived   half a line per flow handle of this rank
+ *   arrived   half a cache line per flow handle of this rank
  *             per stream: generation << 32 | segments arrived
- *   credit    half a line per flow handle of the peer
+ *   credit    half a cache line per flow handle of the peer
  *             per stream: generation << 32 | segments consumed
- *   cells     the mailbox: places for cells of one line, which short payloads share
+ *   cells     the mailbox: places for cells of one cache line, which short payloads share
  *   short, long   byte rings for longer payloads, in units of 64
  *
- * A mailbox that its sender has mapped (tt_rkey.mapped, equal at both ends) has few places of
- * four lines each. Payloads of up to 1 KiB that do not fit there use the short ring. Thus the
- * mailbox stays in the first-level caches of both ends. If the short ring is full, they use the
- * long ring. Other mailboxes have many places, for as many messages in flight, and only the long
- * ring. Their places are longer, so that up to 1 KiB go with the cell in one put.
+ * A mailbox that its sender has mapped (tt_rkey.mapped, equal at both ends) has few places of four
+ * lines each. Payloads of up to 1 KiB that do not fit there use the short ring. Thus the mailbox
+ * stays in the first-level caches of both ends. If the short ring is full, they use the long ring.
+ * Other mailboxes have many places, for as many messages in flight, and only the long ring. Their
+ * places are longer, so that a payload of up to 1 KiB is sent with the cell in one put.
  *
- * The receiver reports its consumption (head) after a quarter of the places or of a ring. If
- * that needs a separate message: with another message after an eighth, and alone after a half.
+ * The receiver reports its consumption (head) after a quarter of the places or of a ring. If that
+ * requires a put, the report is sent with another message after an eighth, or alone after a half.
  *
  * Messages, head and credit are urgent (TT_DESC_URGENT): they do not refer to earlier puts.
- * Exceptions are TT_CELL_ENDED and TT_CELL_FENCE. These, and later messages, are received after
- * all earlier puts have landed.
+ * Exceptions are TT_CELL_ENDED and TT_CELL_FENCE. These, and later messages, are received after all
+ * earlier puts have landed.
  *
  * Cells have fixed places, so old payload is never mistaken for a cell's state word. */
 #ifndef TT_ENGINE_LINK_H
@@ -46,8 +46,8 @@
 #define TT_SHORT_BYTES 1024u     /* maximum payload in the short ring */
 #define TT_LONG_UNITS 4096u      /* 256 KiB */
 
-/* Incremented when messages change but the layout does not. It lengthens the region by a line,
- * so that incompatible builds refuse each other as if the layout had changed. */
+/* Incremented when messages change but the layout does not. Each revision lengthens the region by a
+ * cache line, so that incompatible builds refuse each other as if the layout had changed. */
 #define TT_LINK_REVISION 1u
 
 #define TT_LINK_HEAD 0u
@@ -164,7 +164,7 @@ struct tt_mailbox {
     struct tt_mail_count sent;  /* sent */
     struct tt_mail_count got;   /* consumed */
     struct tt_mail_count reported;  /* reported to the peer */
-    struct tt_autotune_limit measured;  /* stores of long payloads: ordinary ones, or the others */
+    struct tt_autotune_limit measured;  /* which kind of stores is faster for long payloads */
     uint8_t stores;             /* enum tt_copy_way of the next long payload */
 };
 

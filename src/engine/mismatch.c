@@ -1,4 +1,4 @@
-/* Messages on contradictions between the calls of ranks. */
+/* Error messages for calls of ranks that do not match. */
 #include "engine/mismatch.h"
 
 #include <stdio.h>

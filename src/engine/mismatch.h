@@ -1,5 +1,5 @@
-/* Messages on contradictions between the calls of ranks. They fail the context, which ends its
- * operations. The caller holds the progress lock. */
+/* Error messages for calls of ranks that do not match. These functions fail the context, which ends
+ * its operations. The caller holds the progress lock. */
 #ifndef TT_ENGINE_MISMATCH_H
 #define TT_ENGINE_MISMATCH_H
 
@@ -9,7 +9,7 @@
  * the operation, e.g. "operation 17"; `more` is appended. */
 void tt_context_mismatch(struct tt_context *c, uint32_t peer, const struct tt_opdesc *theirs,
                          const struct tt_opdesc *ours, const char *which, const char *more);
-/* The same, for an operation. */
+/* Like tt_context_mismatch, for an operation. */
 void tt_op_mismatch(struct tt_op *op, uint32_t peer, const struct tt_opdesc *theirs,
                     const char *more);
 /* Fails the context: the descriptors are equal, but the sizes differ. Rank `peer` sends `theirs`

@@ -25,10 +25,10 @@
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Called when the executor held back an action because a peer has no room. If the peer is
- * running, waiting costs less than reading again data that was just written with non-temporal
- * stores. After PASSES_HELD passes the peer is assumed not to run, and nothing is held back for
- * the next NO_HOLD_ACTIONS. Returns whether to call the executor again at once. */
+/* Called when the executor held back an action because a peer has no room. If the peer is running,
+ * waiting costs less than reading back data that was just written with non-temporal stores. After
+ * PASSES_HELD passes the peer is assumed not to run, and nothing is held back for the next
+ * NO_HOLD_ACTIONS. Returns whether to call the executor again at once. */
 static bool stop_holding_back(struct tt_op *op)
 {
     if (++op->held_passes < PASSES_HELD) {
@@ -57,9 +57,9 @@ static uint64_t bytes_moved(const struct tt_op *op, const struct tt_action *a)
     }
 }
 
-/* Returns whether delayed puts must be posted before this action, because it takes long and the
- * NIC would be idle meanwhile. Within one host these processors perform the puts themselves, now
- * or later. Deferred actions always follow the puts. */
+/* Returns whether delayed puts must be posted before this action, because it takes long and the NIC
+ * would be idle meanwhile. Within one host early posting gains nothing, because these processors
+ * perform the puts themselves. Deferred actions always follow the puts. */
 static bool delays_puts(const struct tt_op *op, const struct tt_action *a)
 {
     const struct tt_engine *e = op->context->engine;
@@ -87,7 +87,7 @@ static bool run_actions(struct tt_op *op)
                 return any;
             if (stop_holding_back(op))
                 continue;
-            return true;        /* not idle: this ends without an event */
+            return true;        /* not idle: the wait for room is bounded */
         }
         op->held_passes = 0;
         op->no_hold_actions -= op->no_hold_actions > 0;
@@ -129,7 +129,7 @@ static void start_executor(struct tt_op *op)
     tt_exec_init(&op->exec, &conf, op->exec_peers, op->peers_max);
 }
 
-/* The first part is over: starts the second, or ends the operation. */
+/* Called when the first part is over: starts the second, or ends the operation. */
 static void begin_second_part(struct tt_op *op)
 {
     tutti_status st;
@@ -175,7 +175,7 @@ bool tt_op_run(struct tt_op *op)
     tt_ops_send_off(e);
     if (tt_op_is_over(op) || !tt_op_check_lengths(op))
         return true;
-    /* arrivals first; unpack final data while there are none */
+    /* final data is unpacked while there are no arrivals */
     if (tt_op_is_quantized(op) && !tt_exec_finished(x)) {
         any = any || tt_op_quantized_ahead(op);
         op->retry |= any;
@@ -219,7 +219,7 @@ static void op_begin(struct tt_op *op)
     if (!op->oneself)
         tt_op_find_mismatch(op);
     else if (!tt_op_match_self(op) && op->desc.kind == TT_SEND && op->context->nunmatched)
-        /* begins the receive that it matches */
+        /* starts this rank's receive that matches the send */
         tt_op_match_any(op->context, op->conf.tag,
                         tt_sparse_get(&op->context->peers, op->context->ranks[op->context->rank]));
 }

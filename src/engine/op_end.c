@@ -1,4 +1,4 @@
-/* End of operations: completion, failure, and release of what they hold. */
+/* End of operations: completion, failure, and release of their resources. */
 #include "engine/op_end.h"
 
 #include <stdio.h>
@@ -106,8 +106,8 @@ static void fail_neighbours(const struct tt_op *op, const struct tt_region *r)
 
 /* Prevents writes into the caller's buffer after a failure. Wires drop late arrivals for
  * deregistered regions. A peer may store directly into mapped memory, and may be stopped at any
- * point. Against that, the pages are made private to this process. The region is never offered
- * to peers again. */
+ * point. Therefore the pages are made private to this process. The region is never offered to peers
+ * again. */
 static void withdraw_target(struct tt_op *op)
 {
     struct tt_region *r = mapped_target(op);
@@ -144,7 +144,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
         if (!op->kept)
             tt_op_release_resources(op, status != TUTTI_OK);
         if (status)
-            tt_op_restore_input(op);          /* from here on no peer reads the buffer */
+            tt_op_restore_input(op);          /* no peer reads the buffer any more */
     }
     if (!op->kept)
         c->engine->ops[op->slot] = NULL;

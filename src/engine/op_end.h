@@ -14,7 +14,7 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why);
 void tt_op_release_resources(struct tt_op *op, bool failed);
 /* Releases the probes that the operation has sent. */
 void tt_op_end_probes(struct tt_op *op);
-/* Makes room for collective `seq` in the history: for two, then for TT_HISTORY. */
+/* Makes room for collective `seq` in the history, which grows to two entries, then TT_HISTORY. */
 void tt_context_grow_history(struct tt_context *c, uint64_t seq);
 /* Records a completed collective, for later detection of a mismatch. */
 static inline void tt_op_record_history(const struct tt_op *op)

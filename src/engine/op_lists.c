@@ -1,5 +1,5 @@
-/* The active operations of a context, those that each progress pass runs, and the memory and slots
- * of operations, which are reused. */
+/* Lists of a context's active operations and of those that each progress pass runs; memory and
+ * slots of operations, which are reused. */
 #include "engine/op_lists.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void tt_op_join_awake(struct tt_op *op)
     c->awake_end = &op->next_awake;
 }
 
-/* Keeps next_awake, since a list traversal may be at this element. */
+/* Leaves next_awake set, since a list traversal may be at this element. */
 static void leave_awake(struct tt_op *op)
 {
     if (!op->awake_at)

@@ -24,7 +24,8 @@ void tt_op_leave_active(struct tt_op *op);
 /* Returns an operation with room for its peers and work memory. Reuses a freed one if possible.
  * NULL: out of memory. */
 struct tt_op *tt_op_get(struct tt_engine *e, uint32_t peers_max, uint64_t work_bytes);
-/* Gives the operation a free slot of the engine, which its puts carry. False: there is none. */
+/* Assigns a free slot of the engine to the operation; its puts' cookies contain it. False: no slot
+ * is free. */
 bool tt_op_take_slot(struct tt_engine *e, struct tt_op *op);
 /* Copies the message of a failure to the operation; NULL: it has none. */
 void tt_op_set_why(struct tt_op *op, const char *why);

@@ -19,7 +19,8 @@ uint32_t tt_engine_trace_rank(const struct tt_engine *e, uint32_t rank)
     return e->members && rank < e->nranks ? (uint32_t)e->members[rank] : rank;
 }
 
-/* Returns the bytes of this rank in a variable collective: what it sends, or else receives. */
+/* Returns the bytes that this rank sends in a variable collective, or else those that it
+ * receives. */
 static uint64_t variable_bytes(const struct tt_coll *c)
 {
     uint64_t bytes = 0;
@@ -91,7 +92,7 @@ static __attribute__((noinline)) void trace_write_any(struct tt_op *op, bool sta
                                       started, op->called_tick);
 }
 
-/* Without calls in the usual case, so that it saves no registers. */
+/* The usual case makes no calls, so that no registers are saved. */
 void tt_op_trace_write(struct tt_op *op, bool started)
 {
     struct tt_oplog_writer *w = &op->context->engine->oplog;
@@ -180,7 +181,7 @@ void tt_op_trace_message(struct tt_flow *f)
         f->trace.first_message = tt_tick_now();
 }
 
-/* Adds what a straight-line program has moved; only its steps know that. */
+/* Adds the data that a straight-line program has transferred, which only its steps show. */
 static void add_straight_steps(const struct tt_op *op, uint16_t peer, struct tt_dump_flow *w)
 {
     const struct tt_exec *x = &op->exec;
@@ -198,8 +199,8 @@ static void add_straight_steps(const struct tt_op *op, uint16_t peer, struct tt_
     }
 }
 
-/* A program of eager messages only: the times of its messages are not recorded. The first one is
- * sent in the call, the last one before the executor stopped moving. */
+/* Programs of only eager messages record no times per message. The time of the call stands for the
+ * first send, and the executor's last progress for the last message. */
 static void add_straight_times(const struct tt_op *op, struct tt_dump_flow *w)
 {
     if (w->sent && op->record)
@@ -226,7 +227,8 @@ static void add_flows(struct tt_dump_state *s, const struct tt_op *op)
     }
 }
 
-/* Returns whether a message of the operation has arrived from a peer, which has started it then. */
+/* Returns whether a message of the operation has arrived from a peer, i.e. the peer has started
+ * it. */
 static bool has_message_of(const struct tt_op *op, int peer)
 {
     const struct tt_exec *x = &op->exec;
@@ -273,7 +275,7 @@ static void add_waited(const struct tt_op *op, struct tt_dump_op *d)
     const struct tt_op *held = op->group ? op->group : op;
     const unsigned waited = atomic_load_explicit(&held->waited, memory_order_relaxed);
 
-    /* otherwise since the call, which is the default: it blocks, or was not checked yet */
+    /* the default is the time of the call, for a call that blocks or was not checked yet */
     if (waited != TT_OP_UNWAITED && waited != TT_OP_BLOCKING && op->probe_ns)
         d->waited = op->waited_ns;
     d->waits_known = waited == TT_OP_UNWAITED || d->waited > 0;

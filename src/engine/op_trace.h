@@ -8,10 +8,10 @@
 
 /* Describes a new operation for its records. Call it when its descriptor is complete. */
 void tt_op_trace_describe(struct tt_op *op);
-/* The call of an operation that tt_oplog_wants. started: it is exposed at once. */
+/* Records the call of an operation that tt_oplog_wants. started: it is exposed at once. */
 void tt_op_trace_write(struct tt_op *op, bool started);
 
-/* The sequence number in its records: sends and receives count per peer, tag and direction. */
+/* Returns the number in its records: sends and receives count per peer, tag and direction. */
 static inline uint64_t tt_op_trace_seq(const struct tt_op *op)
 {
     return op->p2p ? op->seq & 0xffffffff : op->seq;
@@ -27,10 +27,10 @@ static inline void tt_op_trace_begin(struct tt_op *op, bool started)
         tt_op_trace_write(op, started);
 }
 
-/* A receive from any rank has got its sender. */
+/* Records the sender of a receive from any rank, which has been matched. */
 void tt_op_trace_matched(struct tt_op *op);
 
-/* Adds the operations without an end and the peers to a dump. */
+/* Adds the unfinished operations and the peers to a dump. */
 void tt_engine_dump(struct tt_engine *e, struct tt_dump_state *s);
 /* Returns the number of a rank of the job in traces: in an elastic run, the member id. */
 uint32_t tt_engine_trace_rank(const struct tt_engine *e, uint32_t rank);
@@ -38,11 +38,11 @@ uint32_t tt_engine_trace_rank(const struct tt_engine *e, uint32_t rank);
 void tt_context_trace_open(struct tt_context *c);
 /* Dumps the trace because a context fails, if a dump is due. Call before its operations end. */
 void tt_context_trace_failure(struct tt_context *c, tutti_status st, const char *sentence);
-/* Data was sent to a peer of the operation. */
+/* Records that data was sent to a peer of the operation. */
 void tt_op_trace_sent(struct tt_flow *f, uint64_t bytes);
-/* Data of a peer has arrived. */
+/* Records that data of a peer has arrived. */
 void tt_op_trace_received(struct tt_flow *f, uint64_t bytes);
-/* A control message of a peer about an operation has arrived. Not for eager messages only. */
+/* Records that a control message of a peer has arrived. Not for straight-line programs. */
 void tt_op_trace_message(struct tt_flow *f);
 
 #endif

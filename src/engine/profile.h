@@ -8,8 +8,8 @@
 
 struct tt_op;
 
-/* Begin and end of an operation. No effect unless timers run. Straight-line programs are not timed,
- * because they are too short. The caller holds the progress lock. */
+/* Record the begin and the end of an operation. No effect unless timers run. Straight-line programs
+ * are not timed, because they are too short. The caller holds the progress lock. */
 void tt_profile_begin(struct tt_op *op);
 void tt_profile_end(struct tt_op *op);
 /* Writes the stages of an operation to the trace, unless it is a straight-line program. Call it

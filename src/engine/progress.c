@@ -58,8 +58,8 @@
 #define MEMORY_POLLS 16                 /* polls of memory between full passes */
 #define QUIET_EVERY 16                  /* passes between polls of a quiet wire */
 
-/* Returns how long a thread may sleep until due_ns, at most most_ns. If due_ns has passed, the
- * wait is about to be ended: sleeps a little. */
+/* Returns the time that a thread may sleep until due_ns, at most most_ns. If due_ns has passed, the
+ * wait ends soon, and the sleep is short. */
 static uint64_t sleep_ns(uint64_t now_ns, uint64_t due_ns, uint64_t most_ns)
 {
     const uint64_t left_ns = due_ns > now_ns ? due_ns - now_ns : TT_MS;
@@ -67,7 +67,7 @@ static uint64_t sleep_ns(uint64_t now_ns, uint64_t due_ns, uint64_t most_ns)
     return left_ns < most_ns ? left_ns : most_ns;
 }
 
-/* Returns when the first wait of the client ends. If that has passed, resets it; the remaining
+/* Returns the earliest deadline of the client's waits. Resets it if it has passed; the remaining
  * waits set it again. */
 static uint64_t guest_due_ns(struct tt_engine *e, uint64_t now_ns)
 {
@@ -167,7 +167,7 @@ static void handle_link_ended(struct tt_engine *e, const struct tt_done *d)
     }
     if (p->state == TT_PEER_LEFT || p->state == TT_PEER_LOST)
         return;
-    /* the link may not have been up; its reason may still arrive */
+    /* the link may not have been up; the peer's reason may still arrive */
     if (d->status == TUTTI_OK) {
         p->state = TT_PEER_LEFT;
         tt_peer_left(e, p);
@@ -178,8 +178,9 @@ static void handle_link_ended(struct tt_engine *e, const struct tt_done *d)
     }
 }
 
-/* Returns whether a wire can be polled rarely: its arrivals show in memory, or it has no link.
- * Not if memory is registered, because then poll itself moves the data. */
+/* Returns whether a wire can be polled rarely: it has no link, or its arrivals are visible in
+ * memory. The latter is not sufficient if memory is registered, because then the poll itself
+ * transfers the data. */
 static bool is_quiet(const struct tt_engine *e, uint32_t i)
 {
     return (e->wire[i]->caps & TT_WIRE_CAP_INSTANT && !e->nregistered[i]) || e->nlinks[i] == 0;
@@ -253,7 +254,7 @@ static void check_timers(struct tt_engine *e)
         tt_lane_board_sample(e, e->now_ns);
 }
 
-/* Receives what has arrived, and runs the operations with it. */
+/* Receives messages and data, and runs the operations. */
 static bool receive_and_run(struct tt_engine *e)
 {
     bool any = poll_wires(e);
@@ -266,10 +267,10 @@ static bool receive_and_run(struct tt_engine *e)
     return run_ops(e) || any;
 }
 
-#define DRAIN_PASSES_MAX 1000   /* other ranks may send all the time */
+#define DRAIN_PASSES_MAX 1000   /* a bound, since other ranks may send continuously */
 
-/* Reports come over the control overlay, often before data that was sent earlier. Operations whose
- * data has arrived complete before reports fail the others. */
+/* Reports arrive over the control overlay, often before data that was sent earlier. Operations
+ * whose data has arrived complete before reports fail the others. */
 static void handle_reports(struct tt_engine *e)
 {
     for (int i = 0; i < DRAIN_PASSES_MAX; i++) {
@@ -344,7 +345,7 @@ static int retry_ms(const struct tt_engine *e)
     return tt_cores_scaled_sleep_ms(e, RETRY_MS, RETRY_MS_MAX);
 }
 
-/* Returns how long a sleeper may sleep apart from deadlines. A blocked action (no credit, no
+/* Returns the maximum time of a sleep, without regard to deadlines. A blocked action (no credit, no
  * room in a mailbox) may become possible without a wake-up. */
 static int sleep_max_ms(const struct tt_engine *e, bool first)
 {
@@ -360,7 +361,7 @@ static int sleep_max_ms(const struct tt_engine *e, bool first)
                  : tt_cores_scaled_sleep_ms(e, BLOCK_MS, BLOCK_MS_MAX);
 }
 
-/* As sleep_max_ms, limited by the next deadline. Deadlines are then checked. */
+/* Like sleep_max_ms, but limited by the next deadline, at which deadlines are then checked. */
 static int sleep_ms(struct tt_engine *e, bool first)
 {
     const uint64_t most_ns = (uint64_t)sleep_max_ms(e, first) * TT_MS, now_ns = tt_now_ns();
@@ -386,14 +387,14 @@ static void sleep_holding_lock(struct tt_engine *e, bool first)
     for (int i = 0; i < n; i++)
         if (ev[i].data.fd == e->watch_fd) {
             e->control_readable = true;
-            e->timer_ns = 0;    /* it may be the response that a late operation waits for */
+            e->timer_ns = 0;    /* the event may be a response for an operation past its deadline */
         }
     if (n > 0 && tt_lane_board_is_due(&e->lane_board, e->now_ns))
         e->timer_ns = 0;        /* a query waits for the first sample */
     drain_kick(e);
 }
 
-/* Returns whether all arrivals show in memory. */
+/* Returns whether all arrivals are visible in memory. */
 static bool arrivals_show_in_memory(const struct tt_engine *e)
 {
     for (uint32_t i = 0; i < e->nwires; i++)
@@ -402,8 +403,8 @@ static bool arrivals_show_in_memory(const struct tt_engine *e)
     return true;
 }
 
-/* Polls only memory for a while: the shortest way to see an answer. Returns the equivalent
- * number of polls. */
+/* Polls only memory for a while, which detects an arrival fastest. Returns the equivalent number of
+ * polls. */
 static uint32_t poll_memory(const struct tt_engine *e)
 {
     if (!arrivals_show_in_memory(e)) {
@@ -466,7 +467,7 @@ bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg)
     return true;
 }
 
-/* Returns how long a waiter without the lock sleeps. The holder checks the deadlines of
+/* Returns the time that a waiter without the lock sleeps. The holder checks the deadlines of
  * operations. */
 static uint64_t wait_ns(struct tt_engine *e)
 {
@@ -509,8 +510,8 @@ static bool any_active(const struct tt_engine *e)
     return false;
 }
 
-/* Also reads the control overlay: while the progress thread makes progress, no other thread
- * does. */
+/* Also reads the control overlay: while the progress thread makes progress, no other thread reads
+ * it. */
 static bool thread_may_stop(void *arg)
 {
     struct tt_engine *e = arg;
@@ -524,8 +525,8 @@ static bool thread_may_stop(void *arg)
 
 #define ARM_ATTEMPTS_MAX 4               /* attempts to fall asleep, each after another pass */
 
-/* Arms the wires. Events that arrive meanwhile are handled before giving up, because a peer that
- * accesses this process's memory waits for them. */
+/* Arms the wires. If events arrive meanwhile, handles them and retries, because a peer that
+ * accesses this process's memory may wait for them. */
 static bool arm_with_retries(struct tt_engine *e)
 {
     for (int i = 0; i < ARM_ATTEMPTS_MAX; i++) {
@@ -577,7 +578,8 @@ static bool progress_while_unattended(struct tt_engine *e)
     return called;
 }
 
-/* Leaves operations to callers for a while, or until it is summoned. Returns whether it was. */
+/* Leaves operations to their callers for `ms`, or until the thread is summoned. Returns whether it
+ * was summoned. */
 static bool stand_by(struct tt_engine *e, int ms)
 {
     struct epoll_event ev[4];
@@ -600,7 +602,7 @@ static void *progress_thread(void *arg)
     uint32_t seen = atomic_load(&e->uses);
     bool called = false, summoned;
 
-    (void)tt_float_env_enter();     /* not the environment of the creating thread */
+    (void)tt_float_env_enter();     /* do not inherit the creating thread's environment */
     while (!atomic_load(&e->stop)) {
         tt_engine_read_reports(e);
         summoned = stand_by(e, called ? 0 : tt_cores_scaled_sleep_ms(e, THREAD_MS, BLOCK_MS));

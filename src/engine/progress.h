@@ -7,8 +7,8 @@
 /* Runs one pass: wires, mailboxes, operations, and timers at intervals. Returns whether anything
  * happened. The caller holds the lock. */
 bool tt_engine_progress(struct tt_engine *e);
-/* Makes progress, with the lock that the caller holds, until done (true) or until another thread
- * needs it (false). */
+/* Makes progress until done(arg) (true), or until another thread needs the lock (false). The caller
+ * holds the lock. */
 bool tt_engine_work(struct tt_engine *e, bool (*done)(void *arg), void *arg);
 /* Makes progress or waits until done(arg). */
 void tt_engine_wait(struct tt_engine *e, bool (*done)(void *arg), void *arg);

@@ -12,7 +12,7 @@ static inline void tt_relax(void)
 #endif
 }
 
-/* Takes the progress lock; wakes its holder if that sleeps. Callers must not wait for a peer
+/* Acquires the progress lock; wakes its holder if that sleeps. Callers must not wait for a peer
  * while holding it, except through tt_engine_work and tt_engine_wait. */
 void tt_progress_lock(struct tt_engine *e);
 /* As tt_progress_lock, until due_ns. Returns false if the lock was not free. */

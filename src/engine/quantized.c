@@ -133,7 +133,8 @@ static bool is_within(const uint8_t *at, const uint8_t *room, uint64_t bytes)
     return bytes && at >= room && at < room + bytes;
 }
 
-/* Returns the end of the blocks from `first` that are (in) or are not in the set; at most `end`. */
+/* Returns the end of the run of blocks from `first` that are in the set (in), or not in it (!in);
+ * at most `end`. */
 static uint64_t end_of_run(const uint64_t *set, uint64_t first, uint64_t end, bool in)
 {
     while (first < end && (set[first / 64] >> first % 64 & 1) == in)
@@ -182,8 +183,8 @@ void tt_op_quantized_need(struct tt_op *op, const uint8_t *at, uint64_t bytes)
 
 /* ---- reducing -------------------------------------------------------------------------------- */
 
-/* Returns the residuals of a step's elements, or NULL if unknown: by their place in SRC, or in a
- * DST that is this rank's row or the whole. */
+/* Returns the residuals of a step's elements, or NULL if there are none, or if the step's output is
+ * not in DST. DST is this rank's row or the whole result. */
 static float *residual_of(const struct tt_op *op, const uint8_t *out, const struct run *run)
 {
     const struct tt_op_quant_buffers *r = op->rooms;
@@ -272,7 +273,7 @@ static void unpack_blocks(struct tt_op *op, uint64_t at, uint64_t end)
     }
 }
 
-/* Unpacks those of the blocks from `first` to `end` - 1 that were not unpacked before. */
+/* Unpacks the blocks in [first, end) that were not unpacked before. */
 static void unpack_new(struct tt_op *op, uint64_t first, uint64_t end)
 {
     const uint64_t block = op->conf.quant.packed.bytes;
@@ -302,7 +303,7 @@ bool tt_op_quantized_ahead(struct tt_op *op)
     const uint32_t n = x->loaded < TT_EXEC_STEPS ? x->loaded : TT_EXEC_STEPS;
     struct tt_op_quant_buffers *r = op->rooms;
 
-    /* also completed steps, while they are in the window */
+    /* including completed steps that are still in the window */
     for (uint32_t i = 0; op->conf.quant.ahead && i < n; i++) {
         const struct tt_exec_step *t = &x->step[i];
         const uint64_t from = t->s.out.offset, there = from + t->done / block * block;

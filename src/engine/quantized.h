@@ -1,11 +1,11 @@
-/* Quantized operations. For the executor and for peers, such an operation works on packed
- * blocks. SRC, DST and all intermediate data are packed, and received data is forwarded
- * unchanged. Differences to other operations:
+/* Quantized operations. For the executor and for peers, such an operation works on packed blocks.
+ * SRC, DST and all intermediate data are packed, and received data is forwarded unchanged.
+ * Differences from other operations:
  *   - The packed SRC is created block by block before it is sent. A reduction step reads the
  *     caller's unpacked elements instead.
  *   - The caller's DST is written from the packed DST when all data has arrived. Thus a failure
- *     leaves it unchanged, also in place. If it need not stay unchanged, an all-reduce writes
- *     final parts while it waits for others.
+ *     leaves it unchanged, also in an in-place call. If that is not required, an all-reduce writes
+ *     final parts while it waits for other data.
  *   - Error feedback works on a copy of the residuals, which is written back at the same time.
  * The caller holds the progress lock. */
 #ifndef TT_ENGINE_QUANTIZED_H
@@ -20,11 +20,11 @@ static inline bool tt_op_is_quantized(const struct tt_op *op)
 
 /* Replaces the caller's buffers by packed ones. False: out of memory. */
 bool tt_op_quantized_begin(struct tt_op *op);
-/* Packs those of the bytes [at, at + bytes) of the packed SRC that are not packed yet. Call
- * before they are read. */
+/* Ensures that bytes [at, at + bytes) of SRC's packed buffer are filled; packs only what is
+ * missing. Call before they are read. */
 void tt_op_quantized_need(struct tt_op *op, const uint8_t *at, uint64_t bytes);
-/* Computes out (and out2, if not NULL) = a op b, in packed buffers or slots. finish: TUTTI_AVG
- * divides. */
+/* Computes out (and out2, if not NULL) = a op b, in packed buffers or slots. finish: the step
+ * completes the elements; TUTTI_AVG then divides. */
 void tt_op_quantized_reduce(struct tt_op *op, void *out, void *out2, const uint8_t *a,
                             const uint8_t *b, uint64_t bytes, bool finish);
 /* Unpacks some final data, if permitted. Returns whether it did. */

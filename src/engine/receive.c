@@ -1,4 +1,4 @@
-/* What an operation receives, and the probes that it sends. */
+/* Messages that an operation receives from its peers, and the probes that it sends. */
 #include "engine/receive.h"
 
 #include <string.h>
@@ -13,9 +13,10 @@
 
 #define PADDED_TAG 0    /* tag of messages that contain lengths (tt_algo.pads) */
 
-/* Ranks of an alltoallv pass their own block sizes, and each block is one put (TT_BUF_THERE). If
- * the algorithm pads, tt_op_check_lengths compares the sizes instead; stretches have the same lists on
- * both ends. Returns false if the peer's size differs; then the context has failed. */
+/* Compares the block size that a peer expects in an alltoallv with this rank's; each block is one
+ * put (TT_BUF_THERE). Stretches have the same lists at both ends. If the algorithm pads,
+ * tt_op_check_lengths compares the sizes instead. Returns false if the sizes differ; then the
+ * context has failed. */
 static bool check_send_size(struct tt_op *op, uint32_t peer, uint64_t expected)
 {
     const struct tt_coll *c = &op->conf.coll;
@@ -36,7 +37,7 @@ bool tt_op_check_receive_size(struct tt_op *op, uint32_t peer, uint64_t sent)
     return false;
 }
 
-/* Returns whether the streams between two ranks contain exactly that. */
+/* Returns whether the streams between two ranks contain exactly one row. */
 static bool streams_rows(const struct tt_op *op)
 {
     const struct tt_algo *algo = op->conf.algo;
@@ -184,7 +185,7 @@ void tt_op_take_unexpected(struct tt_op *op)
     }
 }
 
-/* In total `arrived` segments of a stream are here. */
+/* Handles a new number of arrived segments of a stream. */
 static void segments_arrived(struct tt_op *op, struct tt_flow *f, uint16_t peer, uint8_t stream,
                              uint32_t arrived)
 {
@@ -317,7 +318,7 @@ void tt_op_send_probe(struct tt_op *op)
     f->probe_sent = tt_op_send_cell(op, f, TT_CELL_PROBE, 0, &sizes, bytes);
     f->cp->probes += f->probe_sent;
     if (f->probe_sent && op->desc.kind == TT_SEND)
-        /* without credit; the receiver also switches to streams, and sends a CTS */
+        /* the receiver also switches to streams, and sends a CTS */
         tt_op_use_streams(op);
 }
 

@@ -7,7 +7,7 @@
 
 #include "engine/state.h"
 
-/* The application holds the request, or has released it. */
+/* Record that the application holds the request, or has released it. */
 void tt_request_hold(struct tt_op *op);
 void tt_request_release(struct tt_op *op);
 /* Completes the operation: sets its final status, and calls the callback of tt_op_notify. The
@@ -16,15 +16,15 @@ void tt_request_complete(struct tt_op *op, tutti_status status);
 /* tt_op_is_over, for tt_engine_wait. Any thread. */
 bool tt_request_is_over(void *op);
 /* Returns the context of a request, or NULL if it was closed and the request is over. A guarded
- * context stays open until tt_request_unpin. guarded: of the request, because an unguarded context
- * may already be freed. Without the lock. */
+ * context stays open until tt_request_unpin. guarded: that of the request, because an unguarded
+ * context may already be freed. Call without the lock. */
 struct tt_context *tt_request_pin(struct tt_op *op);
 void tt_request_unpin(struct tt_context *c, bool guarded);
 /* Detaches the application's requests (all over) from their context, which is being closed.
  * False: another thread uses a guarded request, and nothing has changed. */
 bool tt_ops_orphan(struct tt_context *c);
 
-/* All members of a group are over. It gets the status of the first failed member, by index. */
+/* Ends a group whose members are all over, with the status of the first failed member, by index. */
 void tt_group_end(struct tt_op *group);
 /* Called when a running member has its final status. The last member ends the group. */
 void tt_group_member_over(struct tt_op *member);

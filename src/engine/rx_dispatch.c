@@ -185,7 +185,7 @@ static bool deliver_to_context(struct tt_engine *e, struct tt_peer *p, const str
         return true;
     }
     if (mail->type == TT_CELL_STARTED)
-        return true;            /* it is recorded */
+        return true;            /* already recorded */
     if (!p2p && mail->cell.opseq < c->next_seq && !is_waiting(c, mail->cell.opseq)) {
         check_history(c, index, mail);
         return true;

@@ -6,7 +6,7 @@
 
 #include "engine/context.h"
 
-/* Returns whether `conf` describes one. */
+/* Returns whether `conf` describes such a call. */
 static inline bool tt_op_is_self(const struct tt_context *c, const struct tt_op_conf *conf)
 {
     return tt_is_p2p((uint8_t)conf->coll.kind) && conf->coll.root == c->rank;

@@ -24,7 +24,7 @@
 /* receives of one (context, peer) that are opened before the peer has probed for them */
 #define TT_OPENED_UNPROBED 16u
 #define TT_PROBES_MAX 16u           /* operations of one (context, peer) with a pending probe */
-#define TT_OPS_WAITING 4096u    /* operations that wait locally behind them */
+#define TT_OPS_WAITING 4096u    /* operations that wait locally behind the exposed ones */
 /* running or waiting operations of all contexts; cookies have one more slot, for the client */
 #define TT_OPS_MAX 8191u
 /* unconsumed eager messages to one (context, peer); one is reserved for the oldest collective */
@@ -32,9 +32,9 @@
 /* finished collectives whose descriptors are kept, to report a mismatch */
 #define TT_HISTORY 16u
 #define TT_CONTEXTS_MAX 1024u
-/* the others are reserved for the oldest collective of each context */
+/* handles for any operation; the others are reserved for the oldest collective of each context */
 #define TT_HANDLES_SHARED (TT_HANDLES - TT_CONTEXTS_MAX)
-/* ended contexts that a peer without mailbox room was not notified of */
+/* ended contexts that a peer was not notified of, because its mailbox was full */
 #define TT_ENDINGS_MAX 4096u
 #define TT_ENGINE_ALLOCATED_MAX 256u
 
@@ -45,7 +45,7 @@ enum tt_peer_state { TT_PEER_NONE, TT_PEER_CONNECTING, TT_PEER_UP, TT_PEER_LEFT,
 /* Handle and memory left by a flow of a failed operation. */
 struct tt_abandoned {
     bool used;
-    uint32_t context;           /* its id */
+    uint32_t context;           /* id of the operation's context */
     struct tt_bounce landing;
 };
 
@@ -62,11 +62,11 @@ struct tt_peer {
     struct tt_wire *wire;       /* of the connection, or of the attempt in progress */
     bool anymem;                /* may import keys of memory that the wire did not allocate */
     uint64_t round_trip_ns;     /* as measured by the wire; 0: unknown */
-    uint64_t heard_ns;          /* time of its last message, some milliseconds too early; short
-                                   repeated calls do not set it; 0: none */
-    uint64_t progress_ns;       /* the same, of the last data of an operation */
+    uint64_t heard_ns;          /* time of its last message, up to some milliseconds too early;
+                                   short repeated calls do not set it; 0: none */
+    uint64_t progress_ns;       /* likewise, for the last data of an operation */
     struct tt_mailbox mail;     /* valid from UP on, also after LEFT */
-    struct tt_handles *handles; /* of flows from it; allocated on first use */
+    struct tt_handles *handles; /* handles of flows from the peer; allocated on first use */
     struct tt_abandoned *abandoned;     /* [TT_HANDLES], by handle; NULL: none yet. Freed with
                                            the engine, like handles and endings */
     uint32_t nabandoned;
@@ -77,7 +77,7 @@ struct tt_peer {
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-/* An unexpected message: no operation can take it yet. */
+/* An unexpected message: no operation can use it yet. */
 struct tt_unexpected {
     uint64_t opseq;
     struct tt_opdesc desc;
@@ -85,7 +85,7 @@ struct tt_unexpected {
     uint16_t bytes;
     uint8_t type;               /* enum tt_cell_type */
     bool claimed;               /* assigned to an operation, whose executor will read it */
-    uint8_t at;                 /* number of this record: its bit in `kept` */
+    uint8_t at;                 /* index of this record: its bit in `kept` */
     uint32_t payload_cap;
     uint8_t *payload;           /* [payload_cap]; kept when the record is freed */
 };
@@ -96,7 +96,7 @@ struct tt_tag_counter {
     uint16_t untaken;           /* recv: started messages from `next` on (any.h) */
 };
 
-/* exceeds the sum of a peer's eager credit, and a CTS and a probe of each of its exposed
+/* at least the sum of a peer's eager credit, and of a CTS and a probe of each of its exposed
  * operations */
 #define TT_UNEXPECTED_MAX 64u
 _Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES_MAX <=
@@ -105,7 +105,7 @@ _Static_assert(TT_EAGER_CREDIT + TT_OPENED_UNPROBED + TT_OPS_EXPOSED + TT_PROBES
                "what a peer may send ahead fits; kept is a bitmap");
 
 /* Records are allocated in blocks: most peers need at most one at a time. A block without messages
- * belongs to the engine, so that blocks are as many as messages need at once, and not as
+ * returns to the engine, so that the number of blocks depends on the messages, not on the
  * contexts. */
 #define TT_UNEXPECTED_BLOCK 8u
 
@@ -132,7 +132,7 @@ struct tt_context_peer {
     bool sends_blocked;         /* a send to the peer was blocked and may still be so */
     bool receives_any_sent;     /* the peer was notified that this rank receives from any rank */
     uint64_t kept;              /* bitmap of the records below that are in use */
-    struct tt_unexpected_block *early;  /* list of those with messages */
+    struct tt_unexpected_block *early;  /* list of the blocks with messages */
     struct tt_tag_counter *tags;    /* hash table, [tags_cap]: a power of two, or 0; at least
                                        half of it is free */
     uint32_t ntags, tags_cap;
@@ -167,13 +167,13 @@ struct tt_context {
     uint32_t tag;               /* else: calls are part of operation n of this tag */
     uint64_t n;
     struct tt_op *active, **active_end;     /* exposed operations, oldest first */
-    struct tt_op *awake, **awake_end;       /* those that each pass runs */
+    struct tt_op *awake, **awake_end;       /* operations that each pass runs */
     struct tt_op *waiting, **waiting_end;
     uint32_t nactive, nwaiting; /* collectives */
     uint32_t nunexpected;       /* unexpected messages of all peers */
     bool receives_any;          /* this rank has received from any rank (any.h) */
     uint32_t nunmatched;        /* receives without a number */
-    uint32_t next_source;       /* rank whose message the next one takes first */
+    uint32_t next_source;       /* rank at which the search for the next match begins */
     struct tt_history *history; /* [history_cap], by opseq; it grows with the first collectives.
                                    NULL: none yet */
     uint32_t history_cap;       /* a power of two up to TT_HISTORY, or 0 */
@@ -221,7 +221,7 @@ struct tt_op_regions {
 };
 
 /* State of a kept operation. A request borrows it from its start until its wait. Only the thread
- * that may call on the communicator lends and drops it. Requires the progress lock. */
+ * that makes the communicator's calls lends and drops it. Requires the progress lock. */
 enum tt_loan {
     TT_LOAN_NONE,               /* owned by its plan and unused, or owned by a single request */
     TT_LOAN_OUT,                /* used by a request, which returns it */
@@ -229,7 +229,7 @@ enum tt_loan {
 };
 
 /* Whether the application waits for an operation, for dumps. A request that is only tested, or
- * whose end is notified, counts as waited for: the program may do that in place of a wait. */
+ * whose end is notified, counts as waited for, because programs may do this instead of waiting. */
 enum tt_op_waited { TT_OP_UNWAITED, TT_OP_BLOCKING, TT_OP_WAITED, TT_OP_WATCHED };
 
 struct tt_op {
@@ -239,7 +239,7 @@ struct tt_op {
                                                NULL: not in it */
     struct tt_op *next_request, **request_at;   /* list of the context's requests */
     struct tt_context *context; /* NULL: it was closed; only the status is valid */
-    bool guarded;               /* of its context */
+    bool guarded;               /* its context is guarded */
     struct tt_op_conf conf;
     struct tt_opdesc desc;
     struct tt_oplog_words trace;    /* its description in the trace */
@@ -247,7 +247,8 @@ struct tt_op {
     uint64_t called_tick, last_tick;    /* of a recorded call that runs unexposed: its begin, and
                                            the last time at which it waited */
     atomic_uchar waited;        /* enum tt_op_waited: written by the waiting thread */
-    uint64_t waited_ns;         /* waited for at the checks since then; 0: not */
+    uint64_t waited_ns;         /* first of the checks that have all found the application waiting;
+                                   0: none */
     uint64_t moved_ns;          /* time of the first check that found the executor at moved_step; */
     uint32_t moved_step;        /* valid if probe_ns is not 0 */
     uint64_t seq;               /* key within the context; for sends and receives made from tag
@@ -271,9 +272,9 @@ struct tt_op {
     uint64_t began_ns;          /* for timers; 0: not timed */
     struct tt_stage_times stages;   /* of a recorded operation that is not straight */
     uint64_t deadline_ns, probe_ns;     /* 0: set at the next clock reading */
-    uint32_t started;           /* engine->starts at that time */
+    uint32_t started;           /* engine->starts when it was started */
     struct tt_copy_trial copies;    /* of its long messages within the host */
-    struct tt_copy_eager eager; /* `tried` only of a kept operation */
+    struct tt_copy_eager eager; /* `tried` is set only in a kept operation */
     tt_reduce_fn *kernel, *kernel_finish;
     uint8_t elem_shift;         /* log2 of the element size */
     bool beyond_cache;          /* tt_copy_exceeds_cache */
@@ -332,9 +333,9 @@ struct tt_engine {
     uint32_t rank, nranks;
     struct tt_oplog_writer oplog;
     struct tt_lane_board lane_board;
-    uint64_t trace_id;          /* equal on all ranks: makes the numbers of contexts unique among
+    uint64_t trace_id;          /* equal on all ranks: makes the IDs of contexts unique among
                                    jobs */
-    uint64_t host;              /* number of this host */
+    uint64_t host;              /* ID of this host */
     uint32_t cores;             /* processors that the ranks of this host share; 0: unknown */
     uint64_t cache_share;       /* tt_copy_cache_share */
     uint32_t forks;             /* number of forks before its creation */
@@ -344,7 +345,7 @@ struct tt_engine {
     uint32_t nwires;
     char *unusable;             /* why allowed wires are unusable, until logged; or NULL */
     uint32_t nlinks[TT_ENGINE_WIRES_MAX];       /* established links, by wire */
-    bool single_copies;         /* for all longer copies: TUTTI_CMA=2 */
+    bool single_copies;         /* use single copies for all longer messages (TUTTI_CMA=2) */
     uint32_t nregistered[TT_ENGINE_WIRES_MAX];  /* operations whose memory is registered there */
     struct tt_sparse peers;     /* struct tt_peer, by rank; from the slab, created on first use */
     struct tt_slab peer_slab;
@@ -352,7 +353,7 @@ struct tt_engine {
     struct tt_engine_cards cards;
 
     struct tt_context *contexts;
-    _Atomic uint64_t serial;    /* of the last context id created here */
+    _Atomic uint64_t serial;    /* serial number of the last context ID created here */
     uint32_t nexposed;          /* operations in active lists */
     uint32_t nunbegun;          /* operations that wait for a start signal in memory, without a
                                    wake-up */
@@ -366,7 +367,7 @@ struct tt_engine {
     struct tt_bounce_pool *pool[TT_ENGINE_WIRES_MAX];
     struct tt_region *allocated[TT_ENGINE_ALLOCATED_MAX];   /* tutti_mem_alloc */
     uint32_t nallocated;
-    bool credit_due;            /* unreturned credit of some context peer */
+    bool credit_due;            /* some context peer has unreturned credit */
     bool any_due;               /* a notification for receives from any rank is pending (any.h) */
     int endings_nap_ms;         /* sleep while notifications are pending; increases */
     bool endings_due;           /* a notification of an ended context is pending */
@@ -382,13 +383,15 @@ struct tt_engine {
     struct tt_waiting waiting[TT_WAITINGS_KEPT];    /* see tt_engine_list_waits: written under the
                                                        progress lock and waiting_lock */
     uint32_t nwaiting;
-    struct tt_waiting failed[TT_WAITINGS];      /* the last failed ones, oldest first; likewise */
+    struct tt_waiting failed[TT_WAITINGS];      /* the last failed operations, oldest first; written
+                                                   likewise */
     uint32_t nfailed;
     bool failed_is_past;        /* an operation that began after the last failure has succeeded */
     uint64_t failed_ns;         /* time of the last failure */
     uint32_t starts;            /* started operations, except direct calls */
-    uint32_t failed_starts, failed_ndirect;     /* starts and ndirect at the last failure; the latter
-                                                   plus direct calls since that did not succeed */
+    uint32_t failed_starts, failed_ndirect;     /* starts and ndirect at the last failure;
+                                                   failed_ndirect also counts later direct calls
+                                                   without success */
     struct tt_report *reports;  /* [TT_REPORTS] failures reported by other ranks; NULL: none yet */
     uint32_t nreports;          /* total number; the newest ones are kept */
 
@@ -396,7 +399,7 @@ struct tt_engine {
     bool unfinished;            /* the client has transfers in progress whose completion may wake
                                    no sleeper */
     bool busy;                  /* the last pass had work */
-    uint64_t looks;             /* operations run in passes of progress */
+    uint64_t looks;             /* number of operations run in progress passes */
     uint32_t passes;            /* counts passes, to poll quiet wires rarely */
     uint64_t now_ns;            /* last clock reading */
     uint64_t timer_ns;          /* time of the next check of deadlines */
@@ -408,7 +411,7 @@ struct tt_engine {
 
     /* The progress lock and its waiters: progress_lock.c. */
     atomic_int progress_lock;   /* 1: held */
-    atomic_uint urgent;         /* threads that need it now */
+    atomic_uint urgent;         /* number of threads that need the lock now */
     atomic_uint sleepers;       /* threads that sleep on `events`, or are about to */
     bool barrier;               /* the kernel supports membarrier: progress_lock.c */
     atomic_uint events;         /* futex: incremented when an operation ends or the lock is
@@ -426,7 +429,7 @@ struct tt_engine {
     bool timed;                 /* timers run */
     uint32_t ntimed;            /* timed operations in progress */
     struct tt_profile timers;
-    char loss_logged[TT_ERROR_BYTES];     /* last logged loss: one loss ends many communicators */
+    char loss_logged[TT_ERROR_BYTES];     /* last logged loss: one loss fails many communicators */
     uint64_t moved_bytes;           /* bytes moved in memory since the last yield */
     bool yield_due;                /* a yield is due */
     pthread_t thread;

@@ -1,5 +1,5 @@
-/* What the operations of this process wait for, and did when they failed: the response to the
- * queries of other ranks. */
+/* The ranks that the operations of this process wait for, or waited for when they failed. Other
+ * ranks query them. */
 #include "engine/waits.h"
 
 #include <string.h>
@@ -7,11 +7,13 @@
 #include "base/clock.h"
 #include "engine/describe.h"
 
-/* Ranks have deadlines at about the same time. One that has just failed is often in its next
- * operation when others query it, which says nothing about the operation that delayed them. */
+/* The deadlines of ranks are at about the same time. A rank whose operation has just failed is
+ * often in its next operation when other ranks query it. That operation is not the one that delayed
+ * them. */
 #define FAILED_NS (2 * TT_SECOND)
 
-/* The failed operations no longer block this rank. They are still reported for some time. */
+/* Marks that the failed operations no longer block this rank. They are still reported for some
+ * time. */
 static void end_failed_ones(struct tt_engine *e)
 {
     pthread_mutex_lock(&e->waiting_lock);

@@ -1,5 +1,5 @@
-/* What the operations of this process wait for, for queries of other ranks (tt_engine_list_waits).
- * The caller holds the progress lock. */
+/* The ranks that the operations of this process wait for, which other ranks query
+ * (tt_engine_list_waits). The caller holds the progress lock. */
 #ifndef TT_ENGINE_WAITS_H
 #define TT_ENGINE_WAITS_H
 
@@ -12,8 +12,8 @@ void tt_op_has_failed(const struct tt_op *op, tutti_status status);
 void tt_op_has_succeeded(const struct tt_op *op);
 /* Records that a call on a failed context was refused. */
 void tt_context_has_refused(const struct tt_context *c);
-/* Publishes what the operations wait for now. For operations that cannot begin yet, only one entry
- * per context. */
+/* Publishes the ranks that the operations wait for now. Operations that cannot begin yet have only
+ * one entry per context. */
 void tt_waits_publish(struct tt_engine *e);
 
 #endif

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Replies to a rank. A buffer is free when its rank has taken the reply, since it then sends the
- * next request with this index. The counter shows that the transport no longer reads it. */
+/* Replies to a rank. A buffer is free when the rank has consumed the reply, because it then sends
+ * the next request with this index. The counter shows that the transport no longer reads it. */
 struct tt_gpu_answers {
     uint64_t sent[TT_GPU_REPLIES];
     uint64_t completed[TT_GPU_REPLIES];     /* changed by the window (tutti_rma.counter) */
@@ -16,7 +16,7 @@ static char *buffer_of(const struct tt_gpu_rma *r, uint32_t rank, const struct t
     return r->answers[rank]->data + (size_t)(p->reply - 1) * r->layout.piece_bytes;
 }
 
-/* Allocates the buffers of `rank` at first. */
+/* On the first request of `rank`, allocates its buffers. */
 tutti_status tt_gpu_answer_prepare(struct tt_gpu_rma *r, uint32_t rank,
                                    const struct tt_gpu_piece *p)
 {

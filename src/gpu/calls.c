@@ -1,9 +1,9 @@
-/* The calls of one operation each. */
+/* The calls with a single operation. */
 #include "gpu/gpu.h"
 
 #define NO_OP TUTTI_SUM     /* operation of calls without a reduction; ignored */
 
-/* Starts one operation. `root` is the peer of a send or receive, and 0 without either. */
+/* Starts one operation. `root` is the root, or the peer of a send or receive; 0 without either. */
 static tutti_status start(tutti_gpu_kind kind, const void *src, void *dst, size_t count,
                           tutti_dtype type, tutti_redop op, int root, tutti_gpu *gpu, void *stream)
 {

@@ -95,7 +95,7 @@ static tt_cuda_result add_nodes(const tutti_gpu *gpu, const struct tt_gpu_captur
 static tutti_status add_all(struct tt_gpu_captured **c, tutti_gpu **gpu, size_t n, bool end)
 {
     for (size_t i = 0; i < n; i++) {
-        /* the driver may drop a graph that it refuses to extend, and the unit with it */
+        /* the driver may discard a graph that it refuses to extend, and the unit with it */
         const char *name = tt_gpu_kind_name(c[i]->unit->items[0].op.kind);
         tutti_status st = tt_gpu_enter(gpu[i]);
         tt_cuda_result error = 0;
@@ -112,7 +112,7 @@ static tutti_status add_all(struct tt_gpu_captured **c, tutti_gpu **gpu, size_t 
     return TUTTI_OK;
 }
 
-/* Makes all captured units; *made counts those of which graphs are the owners. */
+/* Creates all captured units; *made is the number of units that graphs own. */
 static tutti_status give_all(struct tt_gpu_captured **c, struct tt_gpu_unit **unit, tutti_gpu **gpu,
                              size_t n, size_t *made)
 {

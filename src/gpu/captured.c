@@ -18,18 +18,18 @@
 #define SLOT_BITS 26u           /* of a handle; the stream's index has the 6 bits above */
 _Static_assert(TT_GPU_STREAMS_MAX <= 1u << (32 - SLOT_BITS), "a handle contains the stream");
 
-/* Slots whose words were registered in one context. A reset of its device ends no other's words. */
+/* Slots whose words were registered in one context. A device reset affects only its own words. */
 struct pool {
     struct pool *next;
     tt_cuda_context context;
     uint32_t first_free;
 };
 
-/* A place in the table. The number of a later unit is larger, so that a graph of an earlier one
- * never waits for the later one. */
+/* An entry of the table. A later unit has a larger generation, so a graph of an earlier unit never
+ * waits for the later one. */
 struct slot {
     struct tt_gpu_captured *unit;       /* NULL: free */
-    uint32_t generation;                /* of the unit, or of the last one */
+    uint32_t generation;                /* of the unit; free: of the previous one */
     uint32_t next_free;                 /* of the pool */
     struct pool *pool;
     struct tt_gpu_pinned *block;        /* memory of the word */
@@ -40,7 +40,7 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot *slots;              /* protected by table_lock, like the next */
 static struct pool *pools;
 static uint32_t nslots;
-static char orphan[TT_ERROR_BYTES];     /* a launch without tutti_gpu; empty: none */
+static char orphan[TT_ERROR_BYTES];     /* error of a launch without tutti_gpu; empty: none */
 
 /* Returns the pool of a context, or NULL. With the table's lock held. */
 static struct pool *pool_of(tt_cuda_context context)
@@ -133,7 +133,7 @@ static void free_slot(uint32_t slot)
     s->pool->first_free = slot;
 }
 
-/* Takes a slot whose word streams of gpu can use: its device may have been reset. */
+/* Takes a slot, and registers its word again if a device reset has ended the registration. */
 static tutti_status take_usable_slot(struct tt_gpu_captured *c, const tutti_gpu *gpu)
 {
     struct tt_gpu_pinned *block = NULL;
@@ -220,7 +220,7 @@ static void queue(tutti_gpu *gpu, struct tt_gpu_captured *c)
     tt_gpu_wake(gpu);
 }
 
-/* Begins an exchange. The worker is woken if it does not watch yet. With both locks held. */
+/* Begins an exchange. Wakes the worker if it does not watch exchanges yet. With both locks held. */
 static struct tt_gpu_exchange *begin_exchange(tutti_gpu *gpu, struct tt_gpu_captured *c)
 {
     c->began_ns = tt_now_ns();
@@ -234,8 +234,8 @@ static struct tt_gpu_exchange *begin_exchange(tutti_gpu *gpu, struct tt_gpu_capt
     return tt_gpu_exchange_get(c->exchange);
 }
 
-/* Returns false if another launch has brought the stream to the unit, which has not ended. Sets *x,
- * with a reference, if the unit is part of an exchange. Both locks are held. */
+/* Returns false if a stream of another launch has already reached the unit, which has not ended.
+ * Sets *x, with a reference, if the unit is part of an exchange. Both locks are held. */
 static bool arrive(tutti_gpu *gpu, struct tt_gpu_captured *c, uint32_t stream,
                    struct tt_gpu_exchange **x)
 {
@@ -261,8 +261,8 @@ static bool arrive(tutti_gpu *gpu, struct tt_gpu_captured *c, uint32_t stream,
     return true;
 }
 
-/* A launch that overlaps another one ends the tutti_gpu, whose streams are released. With the
- * table's lock held, so that gpu stays. */
+/* Overlapping launches fail the tutti_gpu, whose streams are released. With the table's lock held,
+ * so that gpu is not freed. */
 static void fail_overlap(tutti_gpu *gpu, const struct tt_gpu_captured *c)
 {
     tt_gpu_set_failed(gpu, tt_fail(TUTTI_ERR_INVALID,
@@ -282,8 +282,8 @@ static void set_orphan(const struct tt_gpu_captured *c)
              c ? tt_gpu_kind_name(c->unit->items[0].op.kind) : "tutti_gpu_group");
 }
 
-/* Sends the blocks of c, and releases the streams of the ranks that have all blocks. A unit in an
- * exchange is held by its graph while a launch runs. */
+/* Sends the blocks of c, and releases the streams of the ranks that have all blocks. The graph
+ * keeps a unit in an exchange while a launch runs. */
 static void send_blocks(const struct tt_gpu_captured *c, struct tt_gpu_exchange *x)
 {
     uint64_t complete = tt_gpu_exchange_send(x, c->rank, c->src);
@@ -359,7 +359,8 @@ tutti_status tutti_gpu_graph_status(void)
 
 /* ---- life ---- */
 
-/* Returns the chain of a capture; c's own chain is used if it is the first. With gpu->lock held. */
+/* Returns the chain of the unit's capture: c->chain becomes the chain if there is none yet.
+ * With gpu->lock held. */
 static struct tt_gpu_chain *chain_of(tutti_gpu *gpu, struct tt_gpu_captured *c)
 {
     struct tt_gpu_chain *chain = gpu->chains;
@@ -512,7 +513,7 @@ void tt_gpu_captured_end(struct tt_gpu_captured *c)
 
 /* ---- exchanges ---- */
 
-/* Removes the unit, whose turn has just ended, from the order of its chain. */
+/* Removes the unit, whose turn has just ended, from its chain. */
 static void leave_chain(const tutti_gpu *gpu, const struct tt_gpu_captured *c)
 {
     for (struct tt_gpu_captured *d = gpu->captured; d; d = d->next)

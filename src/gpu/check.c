@@ -9,7 +9,7 @@
 #include "gpu/staged.h"
 #include "reduce/reduce.h"
 
-#define WINDOW TUTTI_GPU_KIND_COUNT     /* no operation, but its memory is checked likewise */
+#define WINDOW TUTTI_GPU_KIND_COUNT     /* no operation, but its memory has the same checks */
 
 static const char *const names[] = {
     [TUTTI_GPU_ALLREDUCE] = "tutti_gpu_allreduce",
@@ -180,10 +180,10 @@ static tutti_status check_window_access(const tutti_gpu_op *op)
 
 /* The allocation at an address. */
 struct allocation {
-    int kind;                   /* as of tt_gpu_memory_kind */
+    int kind;                   /* see tt_gpu_memory_kind */
     int device;                 /* -1: unknown */
     tt_cuda_address end;        /* 0: unknown */
-    bool is_whole;              /* not mapped in pieces, so nothing can continue it */
+    bool is_whole;              /* not mapped in pieces, so no other piece can follow it */
 };
 
 static struct allocation allocation_at(const struct tt_cuda *cu, tt_cuda_address at)
@@ -227,8 +227,8 @@ static tutti_status check_allocation(const tutti_gpu_op *op, const char *what, t
     return TUTTI_OK;
 }
 
-/* Checks all allocations from the first to the last byte: one, or pieces that are mapped side by
- * side. Otherwise a stream would refuse the copy when other ranks already wait for it. */
+/* Checks all allocations from the first to the last byte: one, or adjacent mapped pieces. Without
+ * this check, a stream would reject the copy when other ranks already wait for it. */
 static tutti_status check_range(const tutti_gpu_op *op, const char *what, tt_cuda_address at,
                                 tt_cuda_address last)
 {
@@ -267,7 +267,7 @@ tutti_status tt_gpu_check_window(tutti_gpu *gpu, const void *mem, size_t bytes)
     return tt_gpu_check_buffer(&op, "mem", mem, bytes);
 }
 
-/* src and dst may be the same data (in place), or must be apart. */
+/* Requires that src and dst are the same data (in place), or do not overlap. */
 static tutti_status check_overlap(const tutti_gpu_op *op, size_t src_bytes, size_t dst_bytes)
 {
     const uintptr_t src = (uintptr_t)op->src, dst = (uintptr_t)op->dst;

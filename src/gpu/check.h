@@ -17,7 +17,7 @@ tutti_status tt_gpu_check_window(tutti_gpu *gpu, const void *mem, size_t bytes);
 tutti_status tt_gpu_check_buffer(const tutti_gpu_op *op, const char *what, const void *buf,
                                  size_t bytes);
 
-/* What kind of memory `pointer` is; 0: host memory unknown to CUDA. */
+/* Returns the kind of memory at `pointer`; 0: host memory unknown to CUDA. */
 int tt_gpu_memory_kind(const struct tt_cuda *cu, const void *pointer);
 
 #endif

@@ -53,7 +53,7 @@ static const struct {
     FUNCTION(event_record, "cuEventRecord"),
     FUNCTION(event_query, "cuEventQuery"),
     FUNCTION(event_synchronize, "cuEventSynchronize"),
-    /* The driver may lack the following ones. */
+    /* An older driver may lack the following ones. */
     FUNCTION(capture_info, "cuStreamGetCaptureInfo_v3"),
     FUNCTION(capture_mode, "cuThreadExchangeStreamCaptureMode"),
     FUNCTION(launch_host, "cuLaunchHostFunc"),
@@ -81,7 +81,7 @@ tutti_status tt_cuda_fail(const struct tt_cuda *cu, tt_cuda_result error, const 
                    name ? name : "?", text ? text : "unknown error");
 }
 
-/* The functions of the library; `why` names the first that is missing. */
+/* Looks up the functions of the library; `why` names the first missing one. */
 static void find_functions(void *library)
 {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

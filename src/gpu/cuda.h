@@ -110,11 +110,11 @@ struct tt_cuda {
  * device. Any thread; every failed call logs. */
 tutti_status tt_cuda_load(const struct tt_cuda **out);
 
-/* Returns a failure of `what`, with the driver's words for `error`. */
+/* Returns a failure of `what`, with the driver's message for `error`. */
 tutti_status tt_cuda_fail(const struct tt_cuda *cu, tt_cuda_result error, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Lets the calling thread use CUDA while other threads capture. Returns the mode that
+/* Permits the calling thread to use CUDA while other threads capture. Returns the mode that
  * tt_cuda_capture_restore sets again. */
 int tt_cuda_capture_relax(const struct tt_cuda *cu);
 void tt_cuda_capture_restore(const struct tt_cuda *cu, int mode);

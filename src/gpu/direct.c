@@ -11,7 +11,7 @@
 #include "gpu/staged.h"
 
 #define ITEMS_MAX 256u          /* of a direct unit: each has a request at the same time */
-#define CHUNKS 4u               /* largest memory of a direct unit, in chunks */
+#define CHUNKS 4u               /* maximum memory of a direct unit, in chunks */
 #define ALIGN 64u
 #define SLOT_BYTES_MAX \
     (512u << 10) /* longer units are staged: their copies take longer than
@@ -23,7 +23,7 @@ struct place {
     size_t end;
 };
 
-/* Returns where an item is, after the one that ends at `end`. */
+/* Returns the place of an item; the previous item ends at `end`. */
 static struct place place_after(const tutti_gpu *gpu, const struct tt_gpu_item *item, size_t end)
 {
     const tutti_gpu_op *op = &item->op;
@@ -85,7 +85,8 @@ tt_cuda_result tt_gpu_direct_copy(const tutti_gpu *gpu, const struct tt_gpu_unit
     return error;
 }
 
-/* Runs the collectives in list order; request[i] receives the request of send or receive i. */
+/* Runs the collectives, or with p2p posts the sends and receives, in list order. requests[i]
+ * receives the request of item i. */
 static tutti_status post_all(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *mem, bool p2p,
                              tutti_request **requests)
 {
@@ -106,8 +107,8 @@ static tutti_status post_all(tutti_gpu *gpu, const struct tt_gpu_unit *u, char *
     return st;
 }
 
-/* Waits for all requests. Returns the first error, whose message is the last error, and then has
- * aborted the communicator, so that no rank waits. */
+/* Waits for all requests. Returns the first error, with its message as the last error. After an
+ * error the communicator is aborted, so that no rank waits. */
 static tutti_status wait_all(tutti_gpu *gpu, tutti_request **requests, size_t n, tutti_status first)
 {
     char why[TT_ERROR_BYTES];
@@ -126,7 +127,7 @@ static tutti_status wait_all(tutti_gpu *gpu, tutti_request **requests, size_t n,
     return first ? tt_fail_again(first, why) : TUTTI_OK;
 }
 
-/* Returns a free slot: one whose memory is long enough if there is one. With gpu->lock held. */
+/* Returns a free slot, preferably one whose memory is large enough. With gpu->lock held. */
 static uint32_t find_slot(const struct tt_gpu_flags *f, size_t bytes)
 {
     uint32_t found = TT_GPU_SLOTS;

@@ -17,7 +17,7 @@
 
 /* ---- arguments ---- */
 
-/* An algorithm that only one rank refuses later would leave the others waiting. */
+/* If only one rank rejected the algorithm later, the other ranks would wait. */
 static tutti_status check_algo(const char *algo)
 {
     if (!algo || strcmp(algo, "heads_direct") == 0 || strcmp(algo, "heads_gathered") == 0)
@@ -61,7 +61,7 @@ static int by_address(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Checks that the receive buffers, of `bytes` each, do not overlap each other or the begin of
+/* Checks that the receive buffers, of `bytes` each, do not overlap each other or the beginning of
  * sendbuff. */
 static tutti_status check_apart(const tutti_dynamic *what, size_t nranks, size_t bytes)
 {
@@ -87,8 +87,8 @@ static tutti_status check_apart(const tutti_dynamic *what, size_t nranks, size_t
     return st;
 }
 
-/* Checks the memory. The sizes of indices and sendbuff are in the lists, so only their begins are
- * checked. NULL is left to tutti_alltoallv_dynamic: it may be valid. */
+/* Checks the memory. The sizes of indices and sendbuff are in the lists, so only the first bytes
+ * are checked. NULL is checked by tutti_alltoallv_dynamic, because it may be valid. */
 static tutti_status check_memory(const tutti_gpu_op *op, const tutti_dynamic *what, size_t nranks)
 {
     const size_t word = sizeof(size_t), elem = tutti_dtype_bytes(op->type);
@@ -156,7 +156,7 @@ struct exchange {
                                                                [nranks * nsplits] */
     size_t *all_lengths;                        /* [nranks][nsplits] */
     uint8_t *listed, *coming;                   /* [nranks][set_bytes] to and from each rank */
-    char *send, **recv;                         /* [max_total]; [nranks] pointers to such */
+    char *send, **recv;                         /* [max_total]; [nranks] pointers to such buffers */
     uint64_t began_ns;
 };
 
@@ -169,7 +169,7 @@ static void *take(char *mem, size_t *at, size_t bytes)
     return taken;
 }
 
-/* Divides mem, and returns the number of bytes that are used. mem may be NULL: only the number. */
+/* Divides mem, and returns the number of used bytes. If mem is NULL, returns only the number. */
 static size_t place(struct exchange *x, char *mem)
 {
     size_t at = 0;
@@ -234,9 +234,9 @@ static tt_cuda_result read_lists(const struct exchange *x)
     return error ? error : x->gpu->cu->stream_synchronize(in);
 }
 
-/* Reads the indices, and notes which pieces are listed for each rank. Without room for them, the
- * number that is passed on is wrong, so that all ranks return an error. Invalid indices are left
- * to tutti_alltoallv_dynamic, too. */
+/* Reads the indices, and records which pieces are listed for each rank. If the indices do not fit,
+ * a wrong count is passed to tutti_alltoallv_dynamic, so that all ranks return an error. It also
+ * checks the indices themselves. */
 static tt_cuda_result read_indices(const struct exchange *x, bool *fits)
 {
     const size_t most = x->nranks * x->nsplits;
@@ -275,7 +275,7 @@ static bool lengths_fit(const struct exchange *x)
     return total <= x->on_device->max_total;
 }
 
-/* Copies the pieces of a set between buffers with the same offsets; neighbours in one copy. */
+/* Copies the pieces of a set between buffers with the same offsets; adjacent ones in one copy. */
 static tt_cuda_result copy_pieces(const struct exchange *x, char *to, const char *from,
                                   const size_t *lengths, const uint8_t *set, tt_cuda_stream stream)
 {
@@ -320,7 +320,7 @@ static tt_cuda_result copy_out(const struct exchange *x)
     return error ? error : x->gpu->cu->stream_synchronize(x->gpu->out);
 }
 
-/* A failure that the other ranks may not notice ends the communicator, so that none waits. */
+/* Aborts the communicator after a failure that other ranks may not notice, so that none waits. */
 static tutti_status abandon(const tutti_gpu *gpu, tutti_status st)
 {
     char why[TT_ERROR_BYTES];
@@ -361,8 +361,8 @@ static tutti_status send_sets(const struct exchange *x)
     return tutti_alltoall(x->listed, x->coming, x->set_bytes, TUTTI_U8, x->gpu->comm, &call);
 }
 
-/* Sends the pieces, and then their sets. The arguments were checked at the call, so all ranks agree
- * on RANGE and INVALID: a list is invalid. */
+/* Sends the pieces, and then their sets. The arguments were checked at the call, so RANGE and
+ * INVALID mean an invalid list, and all ranks return them. */
 static tutti_status transfer(const struct exchange *x)
 {
     tutti_status st = send_pieces(x);

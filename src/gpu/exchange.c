@@ -12,28 +12,28 @@
 #define BYTES_MAX ((size_t)128 << 10)       /* received by a rank: longer copies delay the stream */
 #define LINE 64u
 
-/* What makes an operation the same one on all ranks. */
+/* The fields that are equal if two ranks run the same operation. */
 struct key {
     uint64_t group, number, count;
     uint32_t kind, type;
 };
 
-/* A rank. */
+/* State of a rank. */
 struct seat {
     _Alignas(LINE) void *handle;    /* NULL: has not joined */
     _Atomic uint64_t started;       /* launches of this rank */
     atomic_bool has_left;
-    _Atomic uint64_t arrived[2];    /* blocks that were put into each of its buffers */
+    _Atomic uint64_t arrived[2];    /* blocks put into each of its buffers */
     char *buffers;                  /* [2][nranks][pitch] */
 };
 
 struct tt_gpu_exchange {
-    struct tt_gpu_exchange *next;   /* of those that not all ranks have joined */
+    struct tt_gpu_exchange *next;   /* in `forming`, until all ranks have joined */
     struct key key;
     uint32_t nranks, joined;        /* protected by `lock` */
     atomic_uint references;
     size_t block, pitch;            /* bytes */
-    bool is_personal;               /* each rank gets another block */
+    bool is_personal;               /* each rank receives a different block */
     char *memory;
     struct seat *seats;             /* [nranks] */
 };
@@ -42,7 +42,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tt_gpu_exchange *forming;     /* protected by lock, like the next */
 static tutti_gpu *gpus;
 
-/* ---- which ranks are in this process ---- */
+/* ---- ranks of this process ---- */
 
 void tt_gpu_exchange_enter(tutti_gpu *gpu)
 {
@@ -249,7 +249,7 @@ uint32_t tt_gpu_exchange_missing(const struct tt_gpu_exchange *x, uint32_t rank,
     for (uint32_t i = 0; i < x->nranks && !*has_left; i++) {
         const bool left = atomic_load(&x->seats[i].has_left);
 
-        /* second: a rank that has left starts nothing more */
+        /* read after has_left: a rank that has left starts nothing more */
         if (atomic_load(&x->seats[i].started) >= launches)
             continue;
         *has_left = left;

@@ -8,7 +8,7 @@
 #include "gpu/service.h"
 #include "gpu/staged.h"
 
-/* A get in progress; piece k has reply k modulo TT_GPU_REPLIES. */
+/* A get in progress; piece k uses reply k modulo TT_GPU_REPLIES. */
 struct get {
     tutti_gpu *gpu;
     const tutti_gpu_op *op;
@@ -81,7 +81,7 @@ static tutti_status copy_reply(const tutti_gpu *gpu, const tutti_gpu_op *op, uin
                  : TUTTI_OK;
 }
 
-/* Takes the next reply. */
+/* Consumes the next reply. */
 static tutti_status take(struct get *g)
 {
     const size_t first = g->taken, bytes = piece_of(g, first);

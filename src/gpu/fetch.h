@@ -7,8 +7,8 @@
 
 #include "gpu/rma.h"
 
-/* Run a TUTTI_GPU_GET and a TUTTI_GPU_ATOMIC on the window with this id. Called by the worker. A
- * failure ends gpu. */
+/* Run a TUTTI_GPU_GET and a TUTTI_GPU_ATOMIC on the window with this ID. Called by the worker. A
+ * failure fails gpu. */
 tutti_status tt_gpu_rma_get(tutti_gpu *gpu, const tutti_gpu_op *op, uint32_t window);
 tutti_status tt_gpu_rma_atomic(tutti_gpu *gpu, const tutti_gpu_op *op, uint32_t window);
 

@@ -1,4 +1,4 @@
-/* Sets of pinned words, kept for the process. */
+/* Sets of pinned words, kept for the lifetime of the process. */
 #include "gpu/flags.h"
 
 #include <pthread.h>
@@ -44,8 +44,8 @@ static tutti_status create(struct tt_gpu_flags **out, const struct tt_cuda *cu,
     return TUTTI_OK;
 }
 
-/* Makes a closed set usable: the device may have been reset since. A reset ends the streams that
- * use slots. */
+/* Makes a closed set usable again, after a possible device reset. Streams that used its slots ended
+ * with the reset. */
 static tutti_status check(struct tt_gpu_flags *f, const struct tt_cuda *cu)
 {
     bool again;

@@ -1,13 +1,13 @@
 /* Words in pinned host memory by which streams and a worker synchronize, and the slots of direct
- * units. A stream writes the number of a unit to a start word, and waits until the end word has
- * reached this number. Numbers are compared modulo 2^32.
+ * units. A stream writes the sequence number of a unit to a start word, and waits until the end
+ * word has reached this number. Numbers are compared modulo 2^32.
  *
  * A stream copies the data of a direct unit to and from a slot. It then writes the unit's number to
- * the slot's word: the slot is free again.
+ * the slot's word, which frees the slot.
  *
- * A stream may access words and slots after its unit has ended (it then only sees a number that is
- * large enough). Therefore they are never freed: a closed set is used again, and its numbers
- * continue. A reset of the device ends all streams, but not the set (gpu/pinned.h). */
+ * A stream may access words and slots after its unit has ended (the end word then already has a
+ * sufficient number). Therefore they are never freed: a closed set is reused, and its numbers
+ * continue. A device reset ends all streams, but not the set (gpu/pinned.h). */
 #ifndef TT_GPU_FLAGS_H
 #define TT_GPU_FLAGS_H
 
@@ -23,7 +23,7 @@
 struct tt_gpu_slot {
     struct tt_gpu_pinned *memory;   /* NULL: none yet */
     uint32_t sequence;              /* of the last unit */
-    bool taken;                     /* by a unit without a number */
+    bool taken;                     /* by a unit without a sequence number yet */
 };
 
 struct tt_gpu_flags {
@@ -33,7 +33,7 @@ struct tt_gpu_flags {
                                        [TT_GPU_SLOTS] words of slots */
     tt_cuda_address address;        /* of words, for streams */
     tt_cuda_context context;
-    uint32_t sequence;              /* last number in use; protected by the owner's lock */
+    uint32_t sequence;              /* last used number; protected by the owner's lock */
     uint32_t next_start, starts_free;       /* likewise */
     struct tt_gpu_slot slots[TT_GPU_SLOTS]; /* likewise */
 };
@@ -49,7 +49,7 @@ tt_cuda_result tt_gpu_flags_add_start(const struct tt_gpu_flags *f, const struct
 tt_cuda_result tt_gpu_flags_add_end(const struct tt_gpu_flags *f, const struct tt_cuda *cu,
                                     tt_cuda_stream stream, uint32_t sequence);
 
-/* Adds to a stream: the slot is free again. */
+/* Adds to a stream: the write that frees the slot. */
 tt_cuda_result tt_gpu_flags_add_free(const struct tt_gpu_flags *f, const struct tt_cuda *cu,
                                      tt_cuda_stream stream, uint32_t slot, uint32_t sequence);
 

@@ -1,4 +1,4 @@
-/* Creation and destruction of a tutti_gpu, and calls on it that are no operation. */
+/* Creation and destruction of a tutti_gpu, and calls on it that start no operation. */
 #include "gpu/gpu.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static tutti_status take_conf(tutti_gpu_conf *mine, const tutti_gpu_conf *conf)
     return TUTTI_OK;
 }
 
-/* Sets the device: the configured one, else that of the current context, else 0. */
+/* Sets the device: the configured one, otherwise that of the current context, otherwise 0. */
 static tutti_status choose_device(tutti_gpu *gpu)
 {
     tt_cuda_context current = NULL;
@@ -70,7 +70,7 @@ static tutti_status choose_device(tutti_gpu *gpu)
                : TUTTI_OK;
 }
 
-/* Streams must be able to wait for words: tried on a stream of our own. */
+/* Checks, on a stream of the library, that streams can wait for words. */
 static tutti_status try_flags(tutti_gpu *gpu)
 {
     const uint32_t sequence = ++gpu->flags->sequence;
@@ -135,7 +135,7 @@ static void close_streams(tutti_gpu *gpu)
         cu->stream_destroy(gpu->out);
 }
 
-/* Whether the threads of all ranks of the host have processors: the worker, and the callers. */
+/* Returns whether the host has processors for the workers and callers of all its ranks. */
 static bool has_processors(const tutti_comm *comm)
 {
     const struct tt_world *w = comm->world;

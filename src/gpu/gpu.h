@@ -15,8 +15,8 @@
 #define TT_GPU_ALGO_BYTES 64        /* longest name of an algorithm */
 #define TT_GPU_STREAMS_MAX 64u      /* of one unit */
 #define TT_GPU_CHUNKS_MAX 64u
-/* Sends and receives are cut to pieces of chunk_bytes / TT_GPU_P2P_SHARE; each pair of a peer and a
- * direction has TT_GPU_P2P_DEPTH of them in flight. */
+/* Sends and receives are cut into pieces of chunk_bytes / TT_GPU_P2P_SHARE. For each peer and
+ * direction, up to TT_GPU_P2P_DEPTH pieces are in flight. */
 #define TT_GPU_P2P_SHARE 8u
 #define TT_GPU_P2P_DEPTH 2u
 /* Pinned memory of a tutti_gpu's captured direct units; further units are staged. */
@@ -27,7 +27,7 @@ struct tt_gpu_chain;
 struct tt_gpu_mapping;
 struct tt_gpu_rma;
 
-/* Shared by the caller and the worker. */
+/* A request, shared by the caller and the worker. */
 struct tutti_gpu_request {
     pthread_mutex_t lock;
     pthread_cond_t completed;
@@ -65,7 +65,7 @@ struct tt_gpu_unit {
     uint64_t capture;                       /* id of the capture */
     tt_cuda_graph graph;                    /* of the capture */
     size_t direct_bytes;                    /* pinned memory of a direct unit; 0: not direct */
-    uint32_t slot;                          /* number + 1 of its slot; 0: none */
+    uint32_t slot;                          /* index of its slot + 1; 0: none */
     struct tt_gpu_pinned *memory;           /* of a captured direct unit, owned; NULL: none */
     bool can_exchange;                      /* captured: may become part of an exchange */
     const struct tt_gpu_job *job;           /* the caller's; NULL: none */
@@ -74,7 +74,7 @@ struct tt_gpu_unit {
 
 /* Pinned memory; used by one unit at a time. */
 struct tt_gpu_arena {
-    struct tt_gpu_arena *next;      /* smaller ones, kept until the end: freeing waits for the
+    struct tt_gpu_arena *next;      /* smaller ones, kept until destruction: freeing waits for the
                                        device */
     char *mem;
     size_t bytes;
@@ -91,18 +91,18 @@ struct tutti_gpu {
     /* Copies from the memory of other ranks; used by the worker. */
     struct tt_gpu_mapping *mappings;
     uint32_t nmappings;
-    bool *far;                      /* [nranks][2]: messages to, and from a rank are staged */
+    bool *far;                      /* [nranks][2]: messages to, and from, a rank are staged */
     bool no_pull;                   /* collectives are staged */
     _Atomic uint64_t npulled;       /* collectives and messages that were not staged */
     struct tt_gpu_flags *flags;
     pthread_t worker;
     atomic_bool aborted;
-    _Atomic tutti_status status;    /* set once; `why` is valid before */
+    _Atomic tutti_status status;    /* set once, after `why` */
     char why[TT_ERROR_BYTES];
 
-    pthread_mutex_t lock;           /* protects all that follows, and fields of `flags` */
+    pthread_mutex_t lock;           /* protects all following fields, and fields of `flags` */
     pthread_cond_t changed;         /* a unit was added or has ended, stop, or abort */
-    atomic_uint changes;            /* for the worker: tt_gpu_wake; read without lock */
+    atomic_uint changes;            /* incremented by tt_gpu_wake; read without lock */
     bool spins;                     /* the worker waits for a while before it sleeps; constant */
     struct tt_gpu_unit *first, **last;
     uint32_t added, ended;          /* sequence numbers */
@@ -114,12 +114,12 @@ struct tutti_gpu {
     size_t captured_bytes;                  /* pinned memory of these units */
     struct tt_gpu_chain *chains;
     struct tt_gpu_captured *first_arrived, **last_arrived;     /* of launched graphs */
-    atomic_bool has_arrived;                /* that list is not empty; read without lock */
+    atomic_bool has_arrived;                /* first_arrived is not NULL; read without lock */
     uint64_t nexchanged;                    /* launches without the worker (gpu/exchange.h) */
-    bool is_watched;                        /* the worker looks for exchanges that cannot end */
-    uint64_t watch_ns, nwatched;            /* when it looks next; nexchanged at its last look */
+    bool is_watched;                        /* the worker checks for exchanges that cannot end */
+    uint64_t watch_ns, nwatched;            /* time of the next check; nexchanged at the last one */
 
-    uint64_t group;                 /* equal for the ranks of comm, and different from others; 0:
+    uint64_t group;                 /* identifies the ranks of comm, equal on all of them; 0:
                                        unknown */
     tutti_gpu *next_here;           /* in the list of the process */
 };
@@ -135,15 +135,15 @@ void tt_gpu_unit_free(struct tt_gpu_unit *u);
 
 /* Records the first error of gpu, with the calling thread's last error as its message. */
 void tt_gpu_set_failed(tutti_gpu *gpu, tutti_status status);
-/* Returns the error that ended gpu's operations as the thread's last error, or OK. */
+/* Returns OK, or the error that failed gpu, as the thread's last error. */
 tutti_status tt_gpu_failure(const tutti_gpu *gpu);
-/* Releases the streams that wait for units in graphs of gpu, which has failed. The streams of the
- * unit that the worker runs follow when it has ended: until then it uses their memory. gpu->lock is
+/* Releases the streams that wait for units in graphs of gpu, which has failed. Streams of the
+ * running unit follow when it has ended, because the worker uses their memory. gpu->lock is
  * held. */
 void tt_gpu_release_captured(tutti_gpu *gpu);
-/* Wakes the worker, and callers that wait. gpu->lock is held. */
+/* Wakes the worker, and waiting callers. gpu->lock is held. */
 void tt_gpu_wake(tutti_gpu *gpu);
-/* Make the context of gpu current for the calling thread, and undo it. */
+/* Make the context of gpu current for the calling thread, and restore the previous one. */
 tutti_status tt_gpu_enter(const tutti_gpu *gpu);
 void tt_gpu_leave(const tutti_gpu *gpu);
 /* Ensures that an arena of `bytes` exists. Called before a stream waits for the unit: pinning

@@ -1,5 +1,5 @@
-/* Operations become units: checked, given pinned memory, added to their streams and to the
- * queue. */
+/* Turns operations into units: checks them, reserves pinned memory, and adds the units to their
+ * streams and to the queue. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static tutti_status add_stream(struct tt_gpu_unit *u, const struct tt_cuda *cu, 
     return TUTTI_OK;
 }
 
-/* Checks an operation and adds it to the unit, with room for it. */
+/* Checks an operation and adds it to the unit, which has room for it. */
 static tutti_status add_item(struct tt_gpu_unit *u, const tutti_gpu_op *op)
 {
     struct tt_gpu_item *item = &u->items[u->nitems];
@@ -100,7 +100,8 @@ static size_t bytes_of(const tutti_gpu *gpu, const struct tt_gpu_item *item)
                : 0;
 }
 
-/* Pinned memory of a unit: collectives use it in turn, then all sends and receives. */
+/* Reserves the pinned memory of a unit: collectives use it in turn, then all sends and receives at
+ * once. */
 static tutti_status reserve_memory(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
     size_t bytes = tt_gpu_p2p_bytes(gpu, u->items, u->nitems);
@@ -203,7 +204,7 @@ static tutti_status check_captures(const struct units *us, bool *captured)
     return TUTTI_OK;
 }
 
-/* Hands out the requests, when nothing can fail any more. */
+/* Stores the requests in the caller's variables, when nothing can fail any more. */
 static void set_requests(const struct units *us)
 {
     for (size_t i = 0; i < us->n; i++)
@@ -212,7 +213,7 @@ static void set_requests(const struct units *us)
                 *us->unit[i]->items[k].op.request = us->unit[i]->items[k].request;
 }
 
-/* Reads the operations of a program that may be built for another release. */
+/* Reads the operations of a program that may be built for another release of the library. */
 static tutti_status take_ops(tutti_gpu_op *mine, const tutti_gpu_op *ops, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

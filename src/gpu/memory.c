@@ -1,4 +1,4 @@
-/* The calling thread's device, and its memory. */
+/* Queries the calling thread's device, and allocates memory on it. */
 #include "gpu/gpu.h"
 
 /* The calling thread's device. */
@@ -38,8 +38,8 @@ tutti_status tutti_gpu_current_device(int *out)
     return st;
 }
 
-/* Makes the primary context of the current device current if the thread has no context. It stays
- * retained, for the memory. Returns an error of CUDA. */
+/* Makes the primary context of the current device current if the thread has no context. The context
+ * stays retained, for the memory. Returns an error of CUDA. */
 static tt_cuda_result enter_device(const struct current *c)
 {
     tt_cuda_context context;

@@ -67,15 +67,15 @@ static tutti_status conclude(struct tt_gpu_offer *o, enum verdict v, int64_t tim
 
 /* ---- steps ---- */
 
-/* Whether memory that cannot be opened means that no other memory of the sender can be opened: not
- * if it has no handle, or if too much is open. */
+/* Returns whether no memory of the sender can be opened, given that this memory cannot. False if it
+ * has no handle, or if too many allocations are open: other memory may then be usable. */
 static bool is_far(const struct tt_gpu_offer *o)
 {
     return o->card.host != tt_host_hash() ||
            (o->card.reach == TT_GPU_REACH_HOST && !tt_gpu_peer_is_full(o->op->gpu));
 }
 
-/* The receiver has the card: starts the copy, or sends a verdict. */
+/* Handles the card at the receiver: starts the copy, or sends a verdict. */
 static tutti_status take_card(struct tt_gpu_offer *o, int64_t timeout_ms)
 {
     const tutti_gpu_op *op = o->op;
@@ -117,7 +117,7 @@ static tutti_status step_copy(struct tt_gpu_offer *o, int64_t timeout_ms, bool *
     return conclude(o, COPIED, timeout_ms);
 }
 
-/* Both ranks have the verdict. */
+/* Ends the offer, on both ranks, by the verdict. */
 static tutti_status end(struct tt_gpu_offer *o, enum tt_gpu_offer_result *result)
 {
     const tutti_gpu_op *op = o->op;
@@ -143,7 +143,7 @@ static tutti_status end(struct tt_gpu_offer *o, enum tt_gpu_offer_result *result
     return TUTTI_OK;
 }
 
-/* The card was sent or received. */
+/* Continues after the card was sent or received. */
 static tutti_status step_card(struct tt_gpu_offer *o, int64_t timeout_ms)
 {
     return receives(o) ? take_card(o, timeout_ms) : post_verdict(o, timeout_ms);

@@ -6,11 +6,11 @@
  *                                             copy, device to device
  *     <-------------------------------------  verdict: copied, or staged
  *
- * A message that the receiver cannot reach is staged afterwards. Two ranks that cannot reach each
- * other find this out at their first long message, and offer no further ones.
+ * If the receiver cannot open the memory, the message is staged afterwards. Two ranks that cannot
+ * access each other's memory detect this at their first long message, and offer no further ones.
  *
- * Messages of one piece are never offered. Both ranks know that from the size alone. Called by the
- * worker, with the context current. */
+ * Messages of one piece are never offered: both ranks determine this from the size alone. Called by
+ * the worker, with the context current. */
 #ifndef TT_GPU_OFFER_H
 #define TT_GPU_OFFER_H
 
@@ -21,7 +21,7 @@
 
 struct tt_gpu_verdict {
     uint64_t magic;
-    uint64_t bytes;             /* that the receiver expects */
+    uint64_t bytes;             /* expected by the receiver */
     uint64_t verdict;
 };
 
@@ -32,14 +32,14 @@ struct tt_gpu_offer {
     struct tt_gpu_card card;
     struct tt_gpu_verdict verdict;
     tutti_request *request;     /* NULL: none is pending */
-    tt_cuda_event copied;       /* the caller's */
+    tt_cuda_event copied;       /* owned by the caller */
 };
 
 enum tt_gpu_offer_result { TT_GPU_OFFER_BUSY, TT_GPU_OFFER_COPIED, TT_GPU_OFFER_STAGED };
 
 /* Whether messages in this direction to or from the peer of op are not offered any more. */
 bool tt_gpu_offer_is_useless(const tutti_gpu *gpu, const tutti_gpu_op *op);
-/* Starts the offer of op; `copied` is used until it has ended. timeout_ms as in tutti_call. */
+/* Starts the offer of op, which uses `copied` until it has ended. timeout_ms as in tutti_call. */
 tutti_status tt_gpu_offer_begin(struct tt_gpu_offer *o, const tutti_gpu_op *op,
                                 tt_cuda_event copied, int64_t timeout_ms);
 /* Continues without blocking. *result is set, and *moved if the state has changed. When the result

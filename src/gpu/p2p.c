@@ -19,15 +19,15 @@ struct piece {
     bool copying;
 };
 
-/* Pieces are numbered over all operations of the lane. A send is copied, posted, freed; a receive
- * is posted, copied, freed. `next` is the first operation that is not cut up completely. A long one
- * is first offered for a copy without pieces, when no piece is in flight. */
+/* Pieces are counted over all operations of the lane. A send is copied, posted, freed; a receive
+ * is posted, copied, freed. `next` is the first operation that is not completely cut into pieces.
+ * If it is long, it is first offered for a direct copy, when no piece is in flight. */
 struct lane {
     int peer;
     bool is_recv;
     size_t next, next_first;
     struct tt_gpu_offer offer;
-    bool was_offered;           /* the next operation: it is staged */
+    bool was_offered;           /* the next operation was offered: it is staged */
     size_t begun, posted, received, freed;
     struct piece pieces[TT_GPU_P2P_DEPTH];
 };
@@ -37,7 +37,7 @@ struct exchange {
     const struct tt_gpu_item *items;
     size_t nitems, nlanes, piece_bytes;
     struct lane *lanes;
-    tutti_request **waits;      /* [nlanes] of wait_any */
+    tutti_request **waits;      /* [nlanes], for tutti_wait_any */
     uint64_t began_ns;
 };
 
@@ -135,7 +135,7 @@ static tutti_status piece_copied(const struct exchange *x, struct piece *p, bool
     return TUTTI_OK;
 }
 
-/* The next operation is complete, or cut up completely. */
+/* Advances to the following operation: the next one is complete, or completely cut into pieces. */
 static void next_operation(struct lane *l)
 {
     l->next++;
@@ -227,7 +227,7 @@ static tutti_status step_receive(struct exchange *x, struct lane *l, bool *moved
 
     if (l->received == l->posted)
         return TUTTI_OK;
-    if (p->request) {           /* else wait_any has completed it */
+    if (p->request) {           /* otherwise tutti_wait_any has completed it */
         if (tutti_test(p->request) == TUTTI_PENDING)
             return TUTTI_OK;
         st = tutti_wait(p->request);
@@ -277,7 +277,7 @@ static bool is_complete(const struct exchange *x, const struct lane *l)
     return next == x->nitems && l->freed == l->begun && !l->offer.op;
 }
 
-/* The copy of a lane that is in progress, or NULL. */
+/* Returns a copy in progress of a lane, or NULL. */
 static tt_cuda_event copy_of(const struct lane *l)
 {
     if (l->offer.op)
@@ -288,13 +288,13 @@ static tt_cuda_event copy_of(const struct lane *l)
     return NULL;
 }
 
-/* Where the request is that lets a lane continue. */
+/* Returns the address of the request that a lane waits for. */
 static tutti_request **request_of(struct lane *l)
 {
     return l->offer.op ? &l->offer.request : &l->pieces[l->received % TT_GPU_P2P_DEPTH].request;
 }
 
-/* Sleeps until some lane can continue: a copy, else the first of the requests. */
+/* Waits until some lane can continue: for a copy if there is one, otherwise for any request. */
 static tutti_status wait_for_some(struct exchange *x)
 {
     tutti_status st;

@@ -10,8 +10,8 @@
 #define CARD_MAGIC 0x6472616374746774ull
 #define MAPPINGS_MAX 64u
 
-/* Opened memory of another process; the latest use comes first. It is closed only together with the
- * tutti_gpu, because closing waits for all streams, also for those that wait for the worker. */
+/* Opened memory of another process, the most recently used first. It is closed only with the
+ * tutti_gpu, because closing waits for all streams, including those that wait for the worker. */
 struct tt_gpu_mapping {
     struct tt_gpu_mapping *next;
     uint64_t process, base, allocation;
@@ -74,7 +74,7 @@ bool tt_gpu_card_is_valid(const struct tt_gpu_card *card)
            card->base <= card->address;
 }
 
-/* Returns whether this rank might copy from it, by the card alone. */
+/* Returns whether this rank might copy from the memory, according to the card. */
 static bool card_is_near(const struct tt_gpu_card *card)
 {
     return card->process == tt_gpu_process() ||
@@ -83,7 +83,7 @@ static bool card_is_near(const struct tt_gpu_card *card)
 
 /* ---- mappings ---- */
 
-/* Returns the mapping of the card's allocation, now the first one, or NULL. */
+/* Moves the mapping of the card's allocation to the head of the list, and returns it, or NULL. */
 static struct tt_gpu_mapping *find_mapping(tutti_gpu *gpu, const struct tt_gpu_card *card)
 {
     struct tt_gpu_mapping **at = &gpu->mappings, *m;

@@ -4,7 +4,7 @@
 
 struct piece {
     tt_cuda_address begin, end;
-    unsigned long long number;      /* of the allocation; 0: the driver has none */
+    unsigned long long number;      /* buffer ID of the allocation; 0: the driver assigned none */
 };
 
 struct tt_gpu_pieces {
@@ -12,7 +12,7 @@ struct tt_gpu_pieces {
     struct piece piece[];           /* without gaps */
 };
 
-/* Returns the part of the allocation at `at` that begins there, and is before `end`. */
+/* Returns the part of the allocation at `at` that begins there and ends at most at `end`. */
 static struct piece piece_at(const struct tt_cuda *cu, tt_cuda_address at, tt_cuda_address end)
 {
     struct piece p = { .begin = at, .end = end };

@@ -11,7 +11,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tt_gpu_pinned *unused;    /* protected by lock */
-/* Held while a buffer is registered. CUDA is called with it, but never calls code that takes it. */
+/* Held while a buffer is registered. CUDA is called with it, but never calls code that locks it. */
 static pthread_mutex_t registration = PTHREAD_MUTEX_INITIALIZER;
 
 /* Removes the first buffer of the context whose size is in [min, max] from the list. */
@@ -64,8 +64,8 @@ static void free_buffer(struct tt_gpu_pinned *p)
     free(p);
 }
 
-/* Maps and registers a new buffer. Without memory, returns NULL and sets *error, which is 0 if the
- * system has no memory. The pages are shared, so that a fork never replaces pages that the device
+/* Maps and registers a new buffer. On failure returns NULL and sets *error, which is 0 if the
+ * kernel has no memory. The mapping is shared, so that a fork never replaces pages that the device
  * writes. */
 static struct tt_gpu_pinned *create(const struct tt_cuda *cu, tt_cuda_context context, size_t bytes,
                                     tt_cuda_result *error)
@@ -91,7 +91,7 @@ static struct tt_gpu_pinned *create(const struct tt_cuda *cu, tt_cuda_context co
     return p;
 }
 
-/* An unused buffer, else a new one; NULL and *error as from `create`. */
+/* Returns an unused buffer, otherwise a new one; NULL and *error as from `create`. */
 static struct tt_gpu_pinned *take(const struct tt_cuda *cu, tt_cuda_context context, size_t bytes,
                                   tt_cuda_result *error)
 {

@@ -1,9 +1,9 @@
 /* Buffers in pinned memory that belong to no tutti_gpu, because graphs and streams may outlive it.
  * Unused buffers are kept for later use: unpinning may wait for the device.
  *
- * The memory is the library's own, and registered with CUDA. A reset of the device
- * (cudaDeviceReset) therefore ends the registration only: the memory stays mapped. Before each
- * further use, tt_gpu_pinned_check registers it again. */
+ * The library allocates the memory, and registers it with CUDA. Therefore a device reset
+ * (cudaDeviceReset) only ends the registration: the memory stays mapped. Before each further use,
+ * tt_gpu_pinned_check registers it again. */
 #ifndef TT_GPU_PINNED_H
 #define TT_GPU_PINNED_H
 
@@ -11,7 +11,7 @@
 
 struct tt_gpu_pinned {
     struct tt_gpu_pinned *next;
-    char *mem;                      /* zeroed pages when it is created */
+    char *mem;                      /* zeroed at its creation */
     size_t bytes;
     tt_cuda_address address;        /* of mem, for streams */
     tt_cuda_context context;        /* in which it was registered */
@@ -20,13 +20,13 @@ struct tt_gpu_pinned {
 /* Takes a buffer of at least `bytes` bytes of the current context `context`. Any thread. */
 tutti_status tt_gpu_pinned_take(struct tt_gpu_pinned **out, const struct tt_cuda *cu,
                                 tt_cuda_context context, size_t bytes);
-/* The same, but returns NULL if there is no memory, without an error. */
+/* The same, but without memory it returns NULL and sets no error. */
 struct tt_gpu_pinned *tt_gpu_pinned_try(const struct tt_cuda *cu, tt_cuda_context context,
                                         size_t bytes);
-/* Gives it back, when no stream uses it. Calls no function of CUDA. p may be NULL. */
+/* Returns the buffer for reuse. No stream may use it. Calls no function of CUDA. p may be NULL. */
 void tt_gpu_pinned_put(struct tt_gpu_pinned *p);
-/* Registers the buffer again if a reset of its device has ended the registration, and then sets
- * *again. Its context is current. */
+/* Registers the buffer again if a device reset has ended the registration, and then sets *again.
+ * Its context is current. */
 tutti_status tt_gpu_pinned_check(struct tt_gpu_pinned *p, const struct tt_cuda *cu, bool *again);
 /* Frees the unused buffers of the current context `context`. */
 void tt_gpu_pinned_trim(const struct tt_cuda *cu, tt_cuda_context context);

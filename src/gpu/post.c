@@ -1,4 +1,4 @@
-/* The calls of the communicator, by kind. */
+/* Calls of the communicator's operations, by kind. */
 #include "gpu/post.h"
 
 tutti_status tt_gpu_post(const tutti_gpu_op *op, const void *src, void *dst, size_t n,

@@ -43,7 +43,7 @@ static tutti_status exchange_cards(struct pull *p)
     return tutti_allgather(&mine, p->cards, sizeof mine, TUTTI_U8, p->gpu->comm, &call);
 }
 
-/* All ranks make the same call. */
+/* Checks that all ranks make the same call. */
 static tutti_status check_cards(const struct pull *p)
 {
     const struct tt_gpu_card *mine = &p->cards[p->rank];
@@ -65,7 +65,7 @@ static tutti_status check_cards(const struct pull *p)
     return TUTTI_OK;
 }
 
-/* Whether all ranks can copy from all others, by the cards: all ranks get the same answer. */
+/* Returns whether all ranks can copy from all others, by the cards; equal on all ranks. */
 static bool all_are_near(const struct pull *p)
 {
     bool one_process = true, one_host = true, have_handles = true;
@@ -86,7 +86,8 @@ static bool all_are_near(const struct pull *p)
     return one_process || (one_host && have_handles);
 }
 
-/* Where a block of rank r goes to, and comes from; bytes. Returns false if there is none. */
+/* Sets the offset of a block in the source of rank r, and in this rank's destination, in bytes.
+ * Returns false if there is none. */
 static bool block_of(const struct pull *p, uint32_t r, size_t *src, size_t *dst)
 {
     const bool is_root = r == (uint32_t)p->op->root;
@@ -111,10 +112,10 @@ static bool block_of(const struct pull *p, uint32_t r, size_t *src, size_t *dst)
     }
 }
 
-/* What all ranks learn; the largest value counts. */
+/* Result of a rank; the largest value of all ranks decides. */
 enum outcome { DONE, IS_FULL, CANNOT_OPEN };
 
-/* Opens all memory that is needed. */
+/* Opens all needed memory. */
 static enum outcome open_all(const struct pull *p)
 {
     enum outcome outcome = DONE;
@@ -131,7 +132,7 @@ static enum outcome open_all(const struct pull *p)
     return outcome;
 }
 
-/* Starts the copies, from the next rank on, unless some memory cannot be opened. */
+/* Starts the copies, beginning with the next rank, unless some memory cannot be opened. */
 static tutti_status start_copies(const struct pull *p, enum outcome *outcome)
 {
     const struct tt_cuda *cu = p->gpu->cu;
@@ -147,7 +148,7 @@ static tutti_status start_copies(const struct pull *p, enum outcome *outcome)
         if (!block_of(p, r, &from, &to))
             continue;
         src = tt_gpu_card_open(p->gpu, &p->cards[r]);
-        if (src + from != dst + to)         /* else it is in place */
+        if (src + from != dst + to)         /* otherwise it is in place */
             error = cu->copy(dst + to, src + from, p->block, p->gpu->out);
     }
     if (!error)
@@ -187,7 +188,8 @@ static tutti_status copy_all(const struct pull *p, bool *done)
     return st;
 }
 
-/* Ends the copies. A local failure aborts the communicator, so that no rank waits. */
+/* Waits for the copies in progress. A local failure aborts the communicator, so that no rank
+ * waits. */
 static tutti_status abandon(tutti_gpu *gpu, tutti_status st)
 {
     char why[TT_ERROR_BYTES];

@@ -1,4 +1,4 @@
-/* Requests: created by the caller, completed by the worker, freed by the last of the two. */
+/* Requests: created by the caller, completed by the worker, freed with the last reference. */
 #include "gpu/request.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ void tt_gpu_request_cancel(struct tutti_gpu_request *r)
     free(r);
 }
 
-/* Drops a reference of the holder of the lock, and unlocks. */
+/* Drops a reference, and unlocks. The caller holds the lock. */
 static void drop_locked(struct tutti_gpu_request *r)
 {
     const bool last = !--r->references;

@@ -6,10 +6,10 @@
 
 /* Creates a request with two references: the caller's, and the unit's. NULL: out of memory. */
 struct tutti_gpu_request *tt_gpu_request_create(void);
-/* Completes it with a status, and the calling thread's last error as the message; drops the unit's
- * reference. */
+/* Completes the request with a status, and the calling thread's last error as the message; drops
+ * the unit's reference. */
 void tt_gpu_request_complete(struct tutti_gpu_request *r, tutti_status status);
-/* Frees a request that was not handed out. */
+/* Frees a request that the caller has not received. */
 void tt_gpu_request_cancel(struct tutti_gpu_request *r);
 
 #endif

@@ -1,5 +1,5 @@
-/* The worker's part: puts and waits; and the life of all of it. The service thread is in
- * gpu/service.c. */
+/* The worker's part of puts and waits; creation and destruction of the shared state. The service
+ * thread is in gpu/service.c. */
 #include "gpu/rma.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "gpu/service.h"
 #include "gpu/staged.h"
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void free_rma(struct tt_gpu_rma *r)
 {
@@ -44,7 +44,7 @@ static struct tt_gpu_rma *new_rma(tutti_gpu *gpu)
     return NULL;
 }
 
-/* Counts the ranks of this process, and names their group by a number of rank 0. Collective. */
+/* Counts the ranks of this process, and sets their group to a number of rank 0. Collective. */
 static tutti_status find_group(struct tt_gpu_rma *r)
 {
     const struct tt_gpu_member mine = { tt_gpu_process(),
@@ -79,8 +79,8 @@ static tutti_status prepare_rma(tutti_gpu *gpu, struct tt_gpu_rma **out)
     return TUTTI_OK;
 }
 
-/* If a rank has failed (`mine` is the status of this rank), all ranks return an error. Allocates
- * nothing. Collective. */
+/* Returns an error on all ranks if any rank has failed (`mine` is the status of this rank).
+ * Allocates nothing. Collective. */
 static tutti_status agree(tutti_gpu *gpu, tutti_status mine)
 {
     const uint64_t outcome = (uint64_t)mine << 32 | (uint32_t)tutti_comm_rank(gpu->comm);
@@ -100,7 +100,7 @@ static tutti_status agree(tutti_gpu *gpu, tutti_status mine)
                    (uint32_t)worst);
 }
 
-/* Creates the communicator and its window, and lets the service thread begin. Collective. */
+/* Creates the communicator and its window, and makes the service thread use them. Collective. */
 static tutti_status open_rma(struct tt_gpu_rma *r)
 {
     tutti_status st = tutti_comm_dup(r->gpu->comm, &r->comm);
@@ -122,8 +122,8 @@ static tutti_status open_rma(struct tt_gpu_rma *r)
     return TUTTI_OK;
 }
 
-/* Lists the window, and exchanges the sizes. No rank returns, and can put, before all have the
- * window. Collective. */
+/* Lists the window, and exchanges the sizes. A rank returns, and can put, only after all ranks have
+ * listed the window. Collective. */
 static tutti_status list_window(struct tt_gpu_rma *r, struct tutti_gpu_window *w)
 {
     const uint64_t mine = w->bytes[r->rank];
@@ -209,7 +209,7 @@ size_t tt_gpu_rma_bytes(const tutti_gpu *gpu)
     return 2 * l.slot_bytes;
 }
 
-/* Waits until the target has taken the piece whose slot comes next. */
+/* Waits until the slot of the next piece is free at the target. */
 static tutti_status await_slot(struct tt_gpu_rma *r, uint32_t target, int64_t timeout_ms)
 {
     const uint64_t taken = r->sent[target] + 1 - TT_GPU_RING_DEPTH;
@@ -220,7 +220,7 @@ static tutti_status await_slot(struct tt_gpu_rma *r, uint32_t target, int64_t ti
                              taken, timeout_ms, NULL);
 }
 
-/* The fence keeps the head behind all earlier pieces. */
+/* The fence orders the head after all earlier pieces. */
 tutti_status tt_gpu_rma_post(struct tt_gpu_rma *r, uint32_t target,
                              const struct tt_gpu_piece *piece, int64_t timeout_ms)
 {
@@ -241,7 +241,7 @@ tutti_status tt_gpu_rma_post(struct tt_gpu_rma *r, uint32_t target,
     return st;
 }
 
-/* Starts the copy of the piece that begins at `first`, behind its header. */
+/* Starts the copy of the piece that begins at `first`, after its header. */
 static tutti_status copy_piece(const tutti_gpu *gpu, const tutti_gpu_op *op, size_t first,
                                struct tt_gpu_piece *piece)
 {
@@ -326,8 +326,8 @@ static uint64_t count_of(const struct tt_gpu_rma *r, size_t offset)
     return __atomic_load_n((const uint64_t *)(const void *)(r->mem + offset), __ATOMIC_ACQUIRE);
 }
 
-/* The end of a peer also ends waits for signals that have arrived: the service thread counts them
- * before it ends. */
+/* Waits until the service thread has counted the arrived signals. A failed peer fails the
+ * communicator, and thus also waits for signals that have already arrived. */
 static void await_service(struct tt_gpu_rma *r)
 {
     pthread_mutex_lock(&r->lock);

@@ -6,7 +6,7 @@
 #include "reduce/convert.h"
 #include "reduce/float_env.h"
 
-/* The element at `from` as a number; 64-bit integers are rounded to 53 bits. */
+/* Returns the element at `from`; 64-bit integers are rounded to 53 bits. */
 static double value_of(const void *from, tutti_dtype type)
 {
     union {
@@ -43,7 +43,7 @@ static double value_of(const void *from, tutti_dtype type)
     return v.f64;
 }
 
-/* The same value in any floating-point environment of the caller. */
+/* Sets the scale, independent of the caller's floating-point environment. */
 static void set_scale(tutti_gpu_op *op, const void *from)
 {
     const tt_float_env kept = tt_float_env_enter();

@@ -12,7 +12,7 @@ static uint64_t *word(const struct tt_gpu_rma *r, size_t offset)
     return (uint64_t *)(void *)(r->mem + offset);
 }
 
-/* Pieces that `rank` has written and that were not taken. */
+/* Returns the number of pieces that `rank` has written and this rank has not consumed. */
 static uint64_t pending_of(const struct tt_gpu_rma *r, uint32_t rank)
 {
     const uint64_t *head = word(r, r->layout.heads + rank * sizeof *head);
@@ -20,7 +20,7 @@ static uint64_t pending_of(const struct tt_gpu_rma *r, uint32_t rank)
     return __atomic_load_n(head, __ATOMIC_ACQUIRE) - r->taken[rank];
 }
 
-/* Predicate of the wait. */
+/* Predicate for tutti_window_wait_until. */
 static int has_work(const void *arg)
 {
     const struct tt_gpu_rma *r = arg;
@@ -51,7 +51,7 @@ static tutti_status copy_put(const struct tt_gpu_rma *r, uint32_t rank, tt_cuda_
                  : TUTTI_OK;
 }
 
-/* Checks that the window still has its memory. w may be NULL if nothing is accessed. */
+/* Checks that the memory of the window is still allocated. w may be NULL if nothing is accessed. */
 static tutti_status check_memory(const struct tt_gpu_rma *r, uint32_t rank,
                                  const struct tt_gpu_piece *p, const struct tutti_gpu_window *w)
 {
@@ -66,7 +66,7 @@ static tutti_status check_memory(const struct tt_gpu_rma *r, uint32_t rank,
                    rank, bytes, (unsigned long long)p->offset);
 }
 
-/* Accesses the window as the piece requests. The lock keeps the window. */
+/* Accesses the window as the piece requests. The lock prevents removal of the window. */
 static tutti_status access_window(struct tt_gpu_rma *r, uint32_t rank, const struct tt_gpu_piece *p,
                                   const char *data)
 {
@@ -99,7 +99,7 @@ static void acknowledge(struct tt_gpu_rma *r, uint32_t rank)
                             TUTTI_SIGNAL_ADD, 1);
 }
 
-/* Takes the next piece of `rank`. The header is read once: its rank may write it again. */
+/* Handles the next piece of `rank`. The header is read once: its rank may overwrite it. */
 static tutti_status take_piece(struct tt_gpu_rma *r, uint32_t rank)
 {
     const char *slot = r->mem + tt_gpu_layout_slot(&r->layout, rank, r->taken[rank]);
@@ -121,7 +121,7 @@ static tutti_status take_piece(struct tt_gpu_rma *r, uint32_t rank)
     return TUTTI_OK;
 }
 
-/* Takes all pieces that have arrived. */
+/* Handles all pieces that have arrived. */
 static tutti_status take_all(struct tt_gpu_rma *r)
 {
     tutti_status st = TUTTI_OK;
@@ -137,7 +137,7 @@ static tutti_status take_all(struct tt_gpu_rma *r)
     return st;
 }
 
-/* Returns an error of this rank. The end of the communicator is none: the worker notices it. */
+/* Returns an error of this rank. A failed communicator is no error here: the worker detects it. */
 static tutti_status serve(struct tt_gpu_rma *r)
 {
     tutti_status st = TUTTI_OK;
@@ -152,19 +152,19 @@ static tutti_status serve(struct tt_gpu_rma *r)
     return st;
 }
 
-/* ---- the end ---- */
+/* ---- teardown ---- */
 
-/* The ranks of this process that have used puts of the same communicators. */
+/* The ranks of this process that use puts of the same communicators. */
 struct group {
     struct group *next;
     uint64_t id;
-    size_t closed, freed;           /* ranks */
+    size_t closed, freed;           /* numbers of ranks */
 };
 static pthread_mutex_t groups_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t group_changed = PTHREAD_COND_INITIALIZER;
 static struct group *groups;        /* protected by groups_lock */
 
-/* Returns the group, or NULL without memory. With the lock held. */
+/* Returns the group, created if needed, or NULL without memory. With the lock held. */
 static struct group *group_of(uint64_t id)
 {
     struct group *g = groups;
@@ -249,7 +249,7 @@ static int have_all_left(const void *arg)
     return any;
 }
 
-/* Refuses the next piece of `rank` if it requests a reply, which this rank can no longer send. */
+/* Refuses the next piece of `rank` if it requests a reply: this rank can no longer send one. */
 static void refuse_reply(const struct tt_gpu_rma *r, uint32_t rank)
 {
     const char *slot = r->mem + tt_gpu_layout_slot(&r->layout, rank, r->taken[rank]);
@@ -259,8 +259,8 @@ static void refuse_reply(const struct tt_gpu_rma *r, uint32_t rank)
                             TT_GPU_REFUSED);
 }
 
-/* Takes pieces without a copy, and refuses requests, until all ranks have left, or the communicator
- * has failed. */
+/* Discards pieces, and refuses requests, until all ranks have left, or the communicator has
+ * failed. */
 static void leave(struct tt_gpu_rma *r)
 {
     for (uint32_t i = 0; i < r->layout.nranks && !tutti_comm_status(r->comm); i++)

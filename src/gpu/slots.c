@@ -5,7 +5,7 @@
 #define ALIGN 64u
 #define PIECE_BYTES_MAX (256u << 10)
 #define PIECE_BYTES_MIN (4u << 10)
-#define RINGS_BYTES_MAX ((size_t)64 << 20)      /* of all rings, unless pieces would be too short */
+#define RINGS_BYTES_MAX ((size_t)64 << 20)      /* of all rings; exceeded at the minimum piece */
 
 static size_t aligned(size_t bytes)
 {

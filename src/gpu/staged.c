@@ -19,8 +19,8 @@ struct chunk {
     tutti_request *request;
 };
 
-/* One collective. Chunks with index below `freed` are complete, those below `received` have their
- * result in pinned memory, and so on; chunk k uses chunks[k % depth]. */
+/* One collective. Chunks with an index below `freed` are complete, those below `received` have
+ * their result in pinned memory, and so on; chunk k uses chunks[k % depth]. */
 struct staged {
     tutti_gpu *gpu;
     const tutti_gpu_op *op;
@@ -71,7 +71,7 @@ struct tt_gpu_blocks tt_gpu_blocks_of(const tutti_gpu_op *op, int rank, int nran
     return (struct tt_gpu_blocks){ 1, 1 };
 }
 
-/* Whether the buffers of some rank have a block per rank: equal on all ranks. */
+/* Returns whether the buffers of some rank have a block per rank: equal on all ranks. */
 static bool has_rows(tutti_gpu_kind kind)
 {
     return kind == TUTTI_GPU_REDUCE_SCATTER || kind == TUTTI_GPU_ALLGATHER ||
@@ -284,8 +284,7 @@ static tutti_status step_free(struct staged *s, bool *moved)
     return st;
 }
 
-/* Sleeps until the oldest chunk can continue. Copies end without other ranks, so they are waited
- * for first. */
+/* Waits until some chunk can continue: first for copies, which depend on no other rank. */
 static void wait_for_oldest(struct staged *s)
 {
     tutti_gpu *gpu = s->gpu;
@@ -298,7 +297,8 @@ static void wait_for_oldest(struct staged *s)
         tutti_test_for(s->chunks[s->received % s->depth].request, WAIT_MS);
 }
 
-/* Ends all that is in progress. A local failure aborts the communicator, so that no rank waits. */
+/* Waits for everything in progress. A local failure aborts the communicator, so that no rank
+ * waits. */
 static void abandon(struct staged *s)
 {
     if (!tutti_comm_status(s->gpu->comm))

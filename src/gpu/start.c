@@ -24,8 +24,8 @@ static void wait_for_words(tutti_gpu *gpu, uint32_t n)
     pthread_mutex_unlock(&gpu->lock);
 }
 
-/* Takes `order` when there are start words for all units. It is not held during a wait: the units
- * that must end first may depend on units that another thread starts. */
+/* Locks `order` when there are start words for all units. The lock is not held during a wait: the
+ * units that must end first may depend on units that another thread starts. */
 static void lock_order(struct tt_gpu_unit **unit, tutti_gpu **gpu, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -40,7 +40,7 @@ static void lock_order(struct tt_gpu_unit **unit, tutti_gpu **gpu, size_t n)
     }
 }
 
-/* Gives a unit its number and its start words. */
+/* Assigns a unit its sequence number and its start words. */
 static void number_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
     struct tt_gpu_flags *f = gpu->flags;
@@ -67,7 +67,7 @@ static void queue_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     pthread_mutex_unlock(&gpu->lock);
 }
 
-/* Adds the copies of a direct unit, or nothing. */
+/* Adds the copies of a unit if it is direct. */
 static tt_cuda_result add_copies(const tutti_gpu *gpu, const struct tt_gpu_unit *u, bool end)
 {
     tt_cuda_result error;

@@ -4,9 +4,9 @@
 
 #include "gpu/gpu.h"
 
-/* Starts unit[n], unit[i] being of gpu[i]; the workers own them then. All units get their start in
- * streams before a stream waits for the end of one. Waits while too many units are pending. On
- * error (a stream accepts no work) all units fail, and their communicators are aborted. */
+/* Starts unit[n], unit[i] on gpu[i]; the workers own them then. All starts are added to streams
+ * before a stream waits for an end. Waits while too many units are pending. On error (a stream
+ * rejects work) all units fail, and their communicators are aborted. */
 tutti_status tt_gpu_start(struct tt_gpu_unit **unit, tutti_gpu **gpu, size_t n);
 
 #endif

@@ -96,7 +96,7 @@ tutti_status tt_gpu_reserve(tutti_gpu *gpu, size_t bytes)
                             size);
     }
     pthread_mutex_lock(&gpu->lock);
-    at = &gpu->arenas;          /* another thread may have added a larger one meanwhile */
+    at = &gpu->arenas;          /* another thread may have added a larger one in between */
     while (*at && (*at)->bytes >= a->bytes)
         at = &(*at)->next;
     a->next = *at;

@@ -1,5 +1,5 @@
 /* Operations with blocks of different sizes: groups of sends and receives, or of reductions. Empty
- * blocks are not sent, on both sides. */
+ * blocks are neither sent nor received. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -7,13 +7,13 @@
 #include "base/status.h"
 #include "gpu/gpu.h"
 
-/* Tag of their messages. */
+/* Tag of the messages with blocks. */
 #define BLOCK_TAG 0xffffffffu
 
 /* The operations of a call. */
 struct blocks {
     const char *call;
-    tutti_gpu_op like;          /* fields that all of them share */
+    tutti_gpu_op like;          /* fields common to all operations */
     tutti_gpu_op *ops;          /* [2 * nranks] */
     size_t n;
     size_t nranks, rank, elem;
@@ -54,8 +54,8 @@ static tutti_status blocks_open(struct blocks *b, const char *call, tutti_dtype 
     return b->ops ? TUTTI_OK : tt_fail(TUTTI_ERR_NOMEM, "%s: out of memory", call);
 }
 
-/* Starts the operations unless st is an error. A rank without blocks fails, too, if the tutti_gpu
- * has failed. */
+/* Starts the operations unless st is an error. If the tutti_gpu has failed, a rank without blocks
+ * fails, too. */
 static tutti_status blocks_start(struct blocks *b, tutti_status st)
 {
     if (!st)
@@ -151,7 +151,7 @@ static tutti_status array_blocks(const struct blocks *b, struct array *a, struct
     return TUTTI_OK;
 }
 
-/* Checks an array; receives: its blocks must not overlap. */
+/* Checks an array. If it receives, its blocks must not overlap. */
 static tutti_status array_check(const struct blocks *b, struct array *a, bool receives)
 {
     struct block *block;
@@ -175,8 +175,8 @@ static const void *element(const struct blocks *b, const void *mem, uint64_t at)
     return mem ? (const char *)mem + at * b->elem : NULL;
 }
 
-/* Checks the own block of this rank, which is not part of the array: [count] elements at mem. Sets
- * *in_place if it is its block of the array. Otherwise it must not overlap the array. */
+/* Checks this rank's block at mem, with the size of its block in the array. Sets *in_place if it is
+ * that block. Otherwise it must not overlap the array. */
 static tutti_status check_own(const struct blocks *b, const struct array *a, const char *name,
                               const void *mem, bool *in_place)
 {
@@ -217,7 +217,7 @@ static void add_receive(struct blocks *b, size_t peer, const void *at, size_t co
         add_op(b, TUTTI_GPU_RECV, peer, count)->dst = (void *)(uintptr_t)at;
 }
 
-/* Adds the sends of all blocks to their ranks, but not of the own one if it is in place. */
+/* Adds the sends of all blocks to their ranks, except this rank's block if it is in place. */
 static void send_all(struct blocks *b, const struct array *a, bool in_place)
 {
     size_t packed = 0;
@@ -230,7 +230,7 @@ static void send_all(struct blocks *b, const struct array *a, bool in_place)
     }
 }
 
-/* Adds the receives of all blocks from their ranks, likewise. */
+/* Adds the receives of all blocks from their ranks, with the same exception. */
 static void receive_all(struct blocks *b, const struct array *a, bool in_place)
 {
     size_t packed = 0;
@@ -292,7 +292,7 @@ tutti_status tutti_gpu_allgatherv(const void *src, void *dst, const size_t *coun
     return blocks_start(&b, st);
 }
 
-/* Checks the own block of a rank that is not the root; the array exists at the root only. */
+/* Checks the block of a rank other than the root; the array exists at the root only. */
 static tutti_status check_alone(const struct blocks *b, const struct array *a, const char *name,
                                 const void *mem)
 {
@@ -348,7 +348,7 @@ tutti_status tutti_gpu_scatterv(const void *src, void *dst, const size_t *counts
     return blocks_start(&b, st);
 }
 
-/* One reduction per block. In place, dst is a block of src, which only its own reduction reads. */
+/* One reduction per block. In place, dst is a block of src, which only its reduction reads. */
 tutti_status tutti_gpu_reduce_scatterv(const void *src, void *dst, const size_t *counts,
                                        tutti_dtype type, tutti_redop op, tutti_gpu *gpu,
                                        void *stream)

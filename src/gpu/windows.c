@@ -48,7 +48,7 @@ static tutti_status prepare_window(struct creation *c)
     return TUTTI_OK;
 }
 
-/* Runs in the worker, which owns the communicator. */
+/* Runs in the worker, which uses the communicator. */
 static tutti_status create_window(tutti_comm *comm, void *arg)
 {
     struct creation *c = arg;

@@ -21,13 +21,13 @@
 #include "gpu/staged.h"
 #include "reduce/float_env.h"
 
-/* Polls of the start words: first without a pause, then sleeps that get longer. */
+/* Polls of the start words: first with yields only, then with sleeps that get longer. */
 #define YIELDS 200
-#define DEVICE_POLLS 100u           /* between two looks at the device: about 100 ms of sleeps */
+#define DEVICE_POLLS 100u           /* between two checks of the device: about 100 ms of sleeps */
 #define SLEEP_NS_MIN 20000ull
 #define SLEEP_NS_MAX (1 * TT_MS)
 #define SPIN_NS 50000ull            /* before the worker sleeps: a wake-up takes several us */
-#define STOP_POLL_NS (1 * TT_MS)    /* at the end, between looks for launches in progress */
+#define STOP_POLL_NS (1 * TT_MS)    /* at destruction, between checks for launches in progress */
 
 static bool has_started(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
 {
@@ -37,7 +37,7 @@ static bool has_started(const tutti_gpu *gpu, const struct tt_gpu_unit *u)
     return true;
 }
 
-/* Sleeps, at most ns; an abort ends it. */
+/* Sleeps for at most ns; an abort ends the sleep. */
 static void sleep_until_change(tutti_gpu *gpu, uint64_t ns)
 {
     const uint64_t until = tt_now_ns() + ns;
@@ -88,7 +88,7 @@ static tutti_status run_access(tutti_gpu *gpu, const struct tt_gpu_item *item, c
     }
 }
 
-/* Waits come last: other ranks may wait for what this one puts and sends. */
+/* Waits come last: other ranks may wait for this rank's puts and sends. */
 static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
 {
     char *arena = tt_gpu_arena(gpu);
@@ -104,7 +104,7 @@ static tutti_status run_items(tutti_gpu *gpu, const struct tt_gpu_unit *u)
     return st;
 }
 
-/* Records an error of gpu; ranks that wait for its signals get one, too. */
+/* Records an error of gpu; ranks that wait for its signals fail, too. */
 static void fail(tutti_gpu *gpu, tutti_status st)
 {
     tt_gpu_set_failed(gpu, st);
@@ -152,7 +152,7 @@ static void run_captured(tutti_gpu *gpu, struct tt_gpu_captured *c)
     tt_gpu_captured_end(c);
 }
 
-/* Records an error that other ranks do not notice, and must not wait for. */
+/* Records an error that other ranks do not notice, and aborts them, so that they do not wait. */
 static void fail_alone(tutti_gpu *gpu, tutti_status st)
 {
     fail(gpu, st);
@@ -160,7 +160,7 @@ static void fail_alone(tutti_gpu *gpu, tutti_status st)
         tutti_comm_abort(gpu->comm);
 }
 
-/* After an error of the device, its streams write no words and run no host functions, so that
+/* Returns an error of the device. After it, streams write no words and run no host functions, so
  * operations do not start, and launches do not end. */
 static tutti_status check_device(const tutti_gpu *gpu, const char *when)
 {
@@ -171,7 +171,7 @@ static tutti_status check_device(const tutti_gpu *gpu, const char *when)
                : TUTTI_OK;
 }
 
-/* Ends gpu if launches that need no worker cannot end: nothing else notices it. */
+/* Fails gpu if launches without the worker cannot end: nothing else detects this. */
 static void watch(tutti_gpu *gpu)
 {
     bool is_due;
@@ -194,8 +194,8 @@ static void watch(tutti_gpu *gpu)
     fail_alone(gpu, st);
 }
 
-/* Runs units of launched graphs, if there are any; returns whether there were. Streams, not the
- * order of the calls, define when they run. */
+/* Runs units of launched graphs; returns whether there were any. The streams determine when they
+ * run, not the order of the calls. */
 static bool run_arrived(tutti_gpu *gpu)
 {
     struct tt_gpu_captured *c;
@@ -262,7 +262,7 @@ static void complete_requests(struct tt_gpu_unit *u, tutti_status st)
         tt_gpu_request_complete(u->job_request, st);
 }
 
-/* An error of an operation ends gpu; an error of a job is the job's only. */
+/* Runs a unit. An error of an operation fails gpu; an error of a job affects only the job. */
 static void run_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
 {
     tutti_status st = tt_gpu_failure(gpu);
@@ -279,7 +279,7 @@ static void run_unit(tutti_gpu *gpu, struct tt_gpu_unit *u)
     complete_requests(u, st);
 }
 
-/* Whether there is nothing left to do: launches without the worker have ended, too. With gpu->lock
+/* Returns whether no work is left: launches without the worker have ended, too. With gpu->lock
  * held. */
 static bool can_stop(const tutti_gpu *gpu)
 {
@@ -288,7 +288,7 @@ static bool can_stop(const tutti_gpu *gpu)
             !tt_gpu_captured_is_exchanging(gpu));
 }
 
-/* Waits for a change; while launches are watched, only until the next look at them. With gpu->lock
+/* Waits for a change; while launches are watched, at most until the next check. With gpu->lock
  * held. */
 static void wait_for_change(tutti_gpu *gpu)
 {
@@ -315,8 +315,8 @@ static void spin(tutti_gpu *gpu)
     pthread_mutex_lock(&gpu->lock);
 }
 
-/* Waits for a unit. Returns the next one of the queue, which stays there, or NULL if a unit of a
- * launched graph can run, if launches must be looked at, or at the end (*end). */
+/* Waits for a unit. Returns the first one of the queue, without removing it. Returns NULL if a unit
+ * of a launched graph can run, if launches must be checked, or at the end (*end). */
 static struct tt_gpu_unit *next_unit(tutti_gpu *gpu, bool *end)
 {
     bool has_spun = !gpu->spins;

@@ -4,7 +4,7 @@
 
 #include "gpu/gpu.h"
 
-/* Main function; arg is the tutti_gpu. Ends when `stop` is set and the queue is empty. */
+/* Main function; arg is the tutti_gpu. Returns when `stop` is set and the queue is empty. */
 void *tt_gpu_worker(void *arg);
 
 #endif

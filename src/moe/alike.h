@@ -15,8 +15,8 @@ struct tt_alike {
                                                number */
 };
 
-/* Returns OK, or INVALID naming the first of fields[n] that differs, and both values. `theirs`
- * is rank `rank`'s, and may be any number. */
+/* Returns OK, or INVALID with the name of the first of fields[n] that differs, and both values.
+ * `theirs` are the values of rank `rank`, and may be any numbers. */
 tutti_status tt_alike_check(const char *call, const struct tt_alike *fields, size_t n,
                             uint32_t own_rank, uint32_t rank);
 /* Returns the name of a tutti_dtype, for `text`. */

@@ -1,6 +1,6 @@
 /* The form of a layer with two collectives. A dynamic exchange sends the tokens, whose sizes are
- * unknown before. An alltoallv returns the results, whose sizes are known on all ranks then. In
- * the exchange each slot is a piece of whole rows. An additional piece for all ranks is empty,
+ * not known in advance. An alltoallv returns the results, whose sizes are then known on all ranks.
+ * In the exchange each slot is a piece of whole rows. An additional piece for all ranks is empty,
  * or describes an error in the routing. */
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +185,7 @@ static tutti_status collective_dispatch(tutti_moe *m, const struct tt_route_flaw
 static tutti_status collective_look(tutti_moe *m, uint32_t source, uint32_t tile)
 {
     (void)m, (void)source, (void)tile;
-    return TUTTI_OK;            /* all arrived at once */
+    return TUTTI_OK;            /* all tiles arrived together */
 }
 
 static void collective_show(const tutti_moe *m, tutti_moe_tile *tile)
@@ -203,7 +203,7 @@ static void collective_show(const tutti_moe *m, tutti_moe_tile *tile)
 static tutti_status collective_give(tutti_moe *m, const tutti_moe_tile *tile)
 {
     (void)m, (void)tile;
-    return TUTTI_OK;            /* all are sent together */
+    return TUTTI_OK;            /* all results are sent together */
 }
 
 static tutti_status collective_collect(tutti_moe *m, int64_t timeout_ms)

@@ -8,12 +8,12 @@
  * nranks - 1.
  *
  * When all heads have arrived, every rank has the same lengths and errors. Therefore all ranks
- * decide alike whether the call is valid; if not, nothing is written. Then packed pieces are
- * copied to their places. The other pieces follow as stretches of an alltoallv; without any, the
- * call is over.
+ * agree whether the call is valid; if it is not, nothing is written. Otherwise packed pieces are
+ * copied to their places. The other pieces follow as stretches of an alltoallv; without other
+ * pieces, the call is complete.
  *
- * Cost: alpha for short calls. For long ones an alltoallv plus one alpha for the heads, or plus
- * a short allgather. */
+ * Cost: one latency (alpha) for short calls. Long calls take an alltoallv, plus alpha for the heads
+ * or a short allgather. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static bool start_signalled(void *arg)
     return !w->start || __atomic_load_n(w->start, __ATOMIC_ACQUIRE) >= w->start_value;
 }
 
-/* Checks sendbuff, whose length is known now. */
+/* Checks sendbuff, whose length is known after the lists were read. */
 static void check_sendbuff(const struct tt_exchange *x, const uint64_t *lengths, struct tt_head *h)
 {
     const struct tt_pieces_shape *s = &x->shape;
@@ -51,8 +51,8 @@ static void check_sendbuff(const struct tt_exchange *x, const uint64_t *lengths,
         }
 }
 
-/* Decides which pieces are sent with their head. Computes the maximum number of stretches of the
- * others. */
+/* Decides which pieces are sent with their head. Returns the maximum number of stretches to one
+ * rank for the other pieces. */
 static uint32_t choose_packed(struct tt_exchange *x, const uint64_t *lengths)
 {
     const struct tt_pieces_shape *s = &x->shape;
@@ -70,7 +70,7 @@ static uint32_t choose_packed(struct tt_exchange *x, const uint64_t *lengths)
     return (uint32_t)most;
 }
 
-/* Sets up a message of one stretch to and from each other rank. */
+/* Sets up one message with one stretch to and from each other rank. */
 static void list_heads(struct tt_exchange *x)
 {
     const uint32_t n = x->shape.nranks;
@@ -346,7 +346,7 @@ static tutti_status check_recvbuffs(const tutti_dynamic *what, const struct tt_p
     return TUTTI_OK;
 }
 
-/* Options of calls that an exchange does not have. */
+/* Rejects call options that an exchange does not support. */
 static tutti_status check_call(const tutti_call *call)
 {
     if (call->quant)
@@ -378,7 +378,7 @@ static tutti_status dynamic_check(const tutti_dynamic *what, const struct tt_cal
     return t->call ? check_call(t->call) : TUTTI_OK;
 }
 
-/* Returns a declared number that fits in `bits`, or else a hash with the highest bit set. */
+/* Returns value if it fits in bits - 1 bits, otherwise a hash with the highest bit set. */
 static uint64_t declared(uint64_t value, uint32_t bits)
 {
     const uint64_t high = 1ull << (bits - 1);
@@ -432,7 +432,7 @@ static tutti_status submit(struct tt_call_check *t, struct tt_exchange *x)
     return st;
 }
 
-/* Checks that no buffer is device memory, because the processor cuts the pieces. */
+/* Checks that no buffer is device memory, because the CPU copies the pieces. */
 static tutti_status check_processor_may(const tutti_dynamic *what, uint32_t nranks)
 {
     bool device = tt_registry_is_device(what->sendbuff, 1);

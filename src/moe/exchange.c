@@ -8,8 +8,7 @@
 #include "comm/tuner.h"
 #include "reduce/float_env.h"
 
-/* Distributes the parts of one memory block, or only counts their sizes if there is no block
- * yet. */
+/* Divides one memory block into parts, or only adds up their sizes if there is no block yet. */
 struct parts {
     uint8_t *begin;
     size_t at;
@@ -233,7 +232,7 @@ static tutti_status plan_gathering(tutti_comm *comm, const struct tt_pieces_shap
     return tt_plan_of(comm, c, NULL, out);
 }
 
-/* *out: whether gathering the heads takes less time than sending them separately. */
+/* Sets *out to whether gathering the heads takes less time than sending them separately. */
 static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shape *shape, bool *out)
 {
     struct way gathered = { .simulated_ns = 0 }, direct;
@@ -269,7 +268,7 @@ static tutti_status gathering_pays(tutti_comm *comm, const struct tt_pieces_shap
     return TUTTI_OK;
 }
 
-/* As gathering_pays, with cached results. */
+/* Like gathering_pays, with cached results. */
 static tutti_status look_up_gathering(tutti_comm *comm, struct tt_exchanges *of,
                                       const struct tt_pieces_shape *shape, bool *out)
 {

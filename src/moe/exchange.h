@@ -59,15 +59,15 @@ struct tt_exchanges {
  * collectives. */
 tutti_status tt_exchanges_of(tutti_comm *comm, struct tt_exchanges **out);
 /* Chooses how heads are sent, equal on all ranks. "heads_direct": each rank gets its own head.
- * "heads_gathered": all ranks get all heads by an allgather; sets shape->to_all and *plan.
- * Direct heads take nranks - 1 messages per rank and one latency, gathered ones ceil(log2
- * nranks) of both. The faster one by simulation is chosen. Direct heads are preferred if pieces
- * may fit with them: an even share of the maximum fits in an eager message. They are also used
- * if gathered ones would need more memory. algo: one of these names, or NULL. INVALID (logged)
- * for another name. Called by the thread that calls collectives. */
+ * "heads_gathered": all ranks get all heads by an allgather; sets shape->to_all and *plan. Direct
+ * heads take nranks - 1 messages per rank and one latency; gathered heads take ceil(log2 nranks)
+ * messages and latencies. The faster method by simulation is chosen. Direct heads are preferred if
+ * pieces may fit with them: an even share of the maximum fits in an eager message. They are also
+ * used if gathered heads would need more memory. algo: one of these names, or NULL. INVALID
+ * (logged) for another name. Called by the thread that calls collectives. */
 tutti_status tt_exchange_choose_heads(tutti_comm *comm, struct tt_exchanges *of, const char *algo,
                                       struct tt_pieces_shape *shape, struct tt_plan *plan);
-/* Takes a free exchange of that shape; frees those of other shapes if necessary. NULL: out of
+/* Takes a free exchange with this shape; frees those with other shapes if necessary. NULL: out of
  * memory. Called by the thread that calls collectives. */
 struct tt_exchange *tt_exchange_get(struct tt_exchanges *of, const struct tt_pieces_shape *shape,
                                     uint64_t slot_bytes);

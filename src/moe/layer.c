@@ -325,7 +325,7 @@ static tutti_status layer_make(tutti_moe *m, const tutti_moe_conf *c)
     return st ? st : layer_agree(m->comm, m->ops->init(m));
 }
 
-/* Copies the caller's conf with defaults, and that of the device. */
+/* Copies the caller's conf, and its device conf, with defaults. */
 static tutti_status layer_copy_conf(tutti_moe_conf *mine, tutti_device_conf *device,
                                     const tutti_moe_conf *conf)
 {

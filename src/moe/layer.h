@@ -17,7 +17,7 @@ enum tt_moe_state {
 /* Progress of tutti_moe_next on the tiles of one rank. */
 struct tt_moe_source {
     uint32_t ntiles;            /* in this run; or TT_MOE_UNKNOWN */
-    uint32_t low;               /* all tiles below were taken */
+    uint32_t low;               /* all tiles with a smaller index were taken */
     uint32_t nrows;             /* COLLECTIVE: number of received rows */
 };
 
@@ -35,7 +35,7 @@ struct tt_moe_ops {
      * OK, PENDING, or INVALID: some rank's routing is invalid. */
     tutti_status (*look)(tutti_moe *m, uint32_t source, uint32_t tile);
     void (*show)(const tutti_moe *m, tutti_moe_tile *tile);
-    /* The results of a tile have been written. */
+    /* Called after the results of a tile were written. */
     tutti_status (*give)(tutti_moe *m, const tutti_moe_tile *tile);
     /* Ends a run with an invalid routing of some rank. Returns INVALID, with the message, or
      * another error. */
@@ -55,7 +55,7 @@ struct tutti_moe {
     enum tt_moe_state state;
     tutti_status broken;        /* error after which the layer can only be destroyed */
     uint32_t max_tokens;
-    uint32_t group_experts;     /* TILES: experts per group of the device; 0: those of each rank */
+    uint32_t group_experts;     /* TILES: experts per group of the device; 0: a group per rank */
     uint32_t stride;            /* number of rows in tiles_max tiles */
     float *weights;             /* arrays of the view that this rank writes */
     uint32_t *rows, *row_experts, *places, *held_at;

@@ -1,4 +1,4 @@
-/* Memory, failure and routing of a layer of experts: for both forms. */
+/* Memory, failure and routing of a layer of experts, for both forms. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* The persistent form: an exchange that is repeated. It uses one window. Each rank's part
- * contains for each set and each sender a block, and a word with the number of its run.
+/* The persistent form: an exchange that is repeated. It uses one window. Each rank's part contains
+ * a block and a word for each set and each sender. The word is the number of the block's run.
  *
- *     words    [depth][nranks], a line each: number of the last run of that set whose message from
- *              that rank has arrived
+ *     words    [depth][nranks], a cache line each: number of the last run of that set whose message
+ *              from that rank has arrived
  *     blocks   [depth][nranks]: a slot for the head with packed pieces, then max_total elements
  *
  * A run puts the pieces and the head to each rank, and waits for the words of its set. No
@@ -32,7 +32,7 @@ struct tutti_replay {
     uint32_t rank, depth, without;
     uint64_t slot_bytes, block_bytes;
     uint64_t run;               /* last started run, from 1 */
-    bool started;               /* the run was not waited for yet */
+    bool started;               /* the caller has not waited for the run yet */
     tutti_status broken;        /* error after which the replay can only be freed */
     struct tt_head own;
     uint64_t *lengths;          /* [nranks][nsplits] of the run */

@@ -22,8 +22,8 @@ tutti_status tutti_moe_dispatch(tutti_moe *m, const tutti_moe_routing *routing, 
     return m->ops->dispatch(m, &flaw, timeout_ms);
 }
 
-/* Finds the next arrived tile of a rank: OK with *tile; PENDING; or PENDING with *over: all were
- * taken. */
+/* Finds the next arrived tile of a rank. OK: *tile is set. PENDING: no tile has arrived; *over is
+ * set if all were taken. */
 static tutti_status next_tile_of(tutti_moe *m, uint32_t source, uint32_t *tile, bool *over)
 {
     struct tt_moe_source *s = &m->sources[source];
@@ -114,7 +114,7 @@ tutti_status tutti_moe_next(tutti_moe *m, tutti_moe_tile *out, int64_t timeout_m
     }
 }
 
-/* Checks that the tile was taken and not given back. */
+/* Checks that the tile was taken and not returned yet. */
 static tutti_status check_tile(const tutti_moe *m, const tutti_moe_tile *tile, const char *call)
 {
     const tutti_status st = tt_moe_check(m, TT_MOE_RUNS, call);
@@ -168,7 +168,7 @@ tutti_status tutti_moe_give(tutti_moe *m, const tutti_moe_tile *tile, const floa
     return tt_moe_set_broken(m, m->ops->give(m, &own));
 }
 
-/* Checks that all tiles of all ranks were given back. */
+/* Checks that all tiles of all ranks were returned. */
 static tutti_status check_given(const tutti_moe *m)
 {
     for (uint32_t r = 0; r < m->view.device.nranks; r++) {

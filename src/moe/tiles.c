@@ -55,7 +55,7 @@ static void set_layout(tutti_moe *m, struct tiles *t)
     t->set_bytes = t->results_at + pad_to_lines(places * v->tile_tokens * v->back.bytes);
 }
 
-/* Returns the group of a tile for that rank whose first row belongs to that slot. */
+/* Returns the group of a tile for rank `peer` whose first row belongs to `slot`. */
 static uint32_t group_of(const tutti_moe *m, uint32_t peer, uint32_t slot)
 {
     return m->group_experts ? slot / m->group_experts : peer;
@@ -146,7 +146,7 @@ static tutti_status tiles_fini(tutti_moe *m)
 
 /* ---- beginning of a run ---------------------------------------------------------------------- */
 
-/* Adds a message to the status of device code: the device's, if it has ended. */
+/* Adds a message to the status of device code: that of the device, if the device has ended. */
 static tutti_status with_device_message(const tutti_moe *m, tutti_status st, const char *call)
 {
     if (!st || st == TUTTI_PENDING || tutti_device_status(tiles_own(m)->device) == st)
@@ -188,7 +188,7 @@ static void add_to_group(struct tiles *t, uint32_t group, uint32_t n)
     t->complete[group]++;
 }
 
-/* Plans the tiles for a rank, beginning with number n. Returns their number. */
+/* Plans the tiles for a rank, beginning with index n. Returns their number. */
 static uint32_t plan_peer(tutti_moe *m, uint32_t peer, uint32_t n)
 {
     struct tiles *t = tiles_own(m);
@@ -260,8 +260,8 @@ static tutti_status send_flaw(tutti_moe *m, const struct tt_route_flaw *flaw)
     return st;
 }
 
-/* Returns whether the word of that rank's first tile is set: read by the host, also for blocks
- * of a GPU. */
+/* Returns whether the word of that rank's first tile is set. The host reads it, even if the blocks
+ * run on a GPU. */
 static bool is_begun(const tutti_moe *m, uint32_t source)
 {
     const uint64_t *word =

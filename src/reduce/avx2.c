@@ -21,8 +21,8 @@ OP(sum_16) { return _mm256_add_epi16(a, b); }
 OP(sum_32) { return _mm256_add_epi32(a, b); }
 OP(sum_64) { return _mm256_add_epi64(a, b); }
 
-/* There is no 8-bit multiplication: uses the low byte of a 16-bit one, for even and odd bytes
- * separately. */
+/* There is no instruction for 8-bit multiplication. Uses the low byte of a 16-bit one, for even and
+ * odd bytes separately. */
 OP(prod_8)
 {
     const vector even = _mm256_mullo_epi16(a, b);
@@ -62,7 +62,7 @@ OP(max_u32) { return _mm256_max_epu32(a, b); }
 OP(min_i64) { return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b)); }
 OP(max_i64) { return _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a)); }
 
-/* a > b as unsigned: the signed comparison with flipped top bits. */
+/* Returns a > b for unsigned numbers: the signed comparison with flipped top bits. */
 INLINE vector above_u64(vector a, vector b)
 {
     const vector top = _mm256_set1_epi64x(INT64_MIN);
@@ -145,7 +145,7 @@ OP(sum_div_u32)
     return join(quotient_u32(_mm256_castsi256_si128(sum), k), quotient_u32(_mm256_extracti128_si256(sum, 1), k));
 }
 
-/* No float holds 64 bits: lane by lane. */
+/* Divides lane by lane, because no float holds 64 bits. */
 OP(sum_div_i64)
 {
     int64_t lane[4];
@@ -251,7 +251,7 @@ OP(scale_f64)
 
 /* ---- f16 and bf16 ---- */
 
-/* The canonical NaN in every 16-bit lane whose magnitude exceeds that of infinity. */
+/* Returns r, with the canonical NaN in every 16-bit lane whose magnitude exceeds infinity. */
 INLINE vector settle_16(vector r, int infinity, int nan)
 {
     const vector magnitude = _mm256_and_si256(r, _mm256_set1_epi16(0x7fff));
@@ -260,7 +260,7 @@ INLINE vector settle_16(vector r, int infinity, int nan)
     return _mm256_blendv_epi8(r, _mm256_set1_epi16((short)nan), is_nan);
 }
 
-/* Sign and magnitude as a two's complement number, in which both zeros are 0. */
+/* Converts sign and magnitude to a two's complement number; both zeros become 0. */
 INLINE vector order_16(vector v)
 {
     const vector magnitude = _mm256_and_si256(v, _mm256_set1_epi16(0x7fff));
@@ -268,7 +268,7 @@ INLINE vector order_16(vector v)
     return _mm256_sign_epi16(magnitude, _mm256_or_si256(v, _mm256_set1_epi16(1)));
 }
 
-/* b where take_b, else a; NaN where either operand is NaN. */
+/* Returns b where take_b is set, else a; NaN where either operand is NaN. */
 INLINE vector pick_16(vector a, vector b, vector take_b, int infinity, int nan)
 {
     const vector canonical = _mm256_set1_epi16((short)nan);
@@ -311,8 +311,8 @@ OP(prod_f16) { return settle_16(via_f32_f16(a, b, k, multiply), 0x7c00, 0x7e00);
 OP(sum_div_f16) { return settle_16(via_f32_f16(a, b, k, add_divide), 0x7c00, 0x7e00); }
 OP(scale_f16) { return settle_16(via_f32_f16(a, b, k, multiply_k), 0x7c00, 0x7e00); }
 
-/* Rounds to the upper half, and moves it to the lower. A NaN here, from bf16 operands, the CPU or a
- * canonical scale, has a zero lower half, so rounding cannot carry out of it. */
+/* Rounds f to its upper half, and shifts that to the lower half. A NaN here, from bf16 operands,
+ * the CPU or a canonical scale, has a zero lower half, so rounding cannot carry out of it. */
 INLINE vector bf16_of_f32(__m256 f)
 {
     const vector bits = _mm256_castps_si256(f);
@@ -433,7 +433,7 @@ OP(prod_e4m3) { return via_f32_e4m3(a, b, k, multiply_e4m3, 0x7e); }
 OP(sum_div_e4m3) { return via_f32_e4m3(a, b, k, add_divide_e4m3, 0x7f); }
 OP(scale_e4m3) { return via_f32_e4m3(a, b, k, multiply_k_e4m3, 0x7f); }
 
-/* Sign and magnitude as a two's complement number, in which both zeros are 0. */
+/* Converts sign and magnitude to a two's complement number; both zeros become 0. */
 INLINE vector order_8(vector v)
 {
     return _mm256_sign_epi8(magnitude_8(v), _mm256_or_si256(v, _mm256_set1_epi8(1)));

@@ -2,10 +2,10 @@
  * and alignment, without scalar code or other loops.
  *  - 1 to 31 bytes: the operands' first and last pieces of the largest power of two that fits are
  *    the halves of one vector. The pieces overlap in the middle, where both store the same values.
- *  - more: the last vector ends exactly at the end, and overlaps the previous one. In place it
- *    would read results, so it is computed first and stored last. The same holds at the start, when
- *    streaming aligns its destination.
- * `run` is inlined into each kernel, and the operation into it. */
+ *  - more: the last vector ends exactly at the end, and overlaps the previous one. In an in-place
+ *    call, the last vector would read results, so it is computed first and stored last. The same
+ *    applies to the first vector if streaming aligns the destination.
+ * `run` is inlined into each kernel, and the operation into `run`. */
 #ifndef TT_REDUCE_AVX2_RUN_H
 #define TT_REDUCE_AVX2_RUN_H
 
@@ -27,8 +27,8 @@ enum {
                                    costs more than streaming saves */
     PAGE_BYTES = 4096,          /* the prefetchers treat each page separately */
     PAGES_COPIED = 4,           /* pages copied at once, of data from another core */
-    PAGES_REDUCED = 2,          /* of two operands and a result: more would compete for the same
-                                   lines of the L1 cache */
+    PAGES_REDUCED = 2,          /* pages reduced at once: with two operands and a result, more would
+                                   compete for the same lines of the L1 cache */
 };
 
 typedef __m256i vector;
@@ -121,7 +121,7 @@ INLINE void store_at(const struct operands *o, size_t at, vector v)
         _mm256_storeu_si256((vector *)(o->dst2 + at), v);
 }
 
-/* The branch is always the same, and its cost is hidden by the loads. */
+/* The branch is the same for all lines of a call, and its cost is hidden by the loads. */
 INLINE void store_line(uint8_t *to, vector low, vector high, bool stream)
 {
     if (stream) {
@@ -133,7 +133,7 @@ INLINE void store_line(uint8_t *to, vector low, vector high, bool stream)
     }
 }
 
-/* Processes [from, the last full line) line by line; returns where it stopped. */
+/* Processes the full cache lines from `from` on, line by line; returns the end of the last one. */
 INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vector_op *op,
                         double k, bool stream)
 {
@@ -149,8 +149,8 @@ INLINE size_t run_lines(const struct operands *o, size_t from, size_t bytes, vec
     return at;
 }
 
-/* As run_lines, in several pages at once, each followed by its own prefetcher, for operands from
- * another core. Only the pages divisible by `ways`, with ordinary stores. */
+/* Like run_lines, but in `ways` pages at once, each followed by its own prefetcher, for operands
+ * from another core. Processes whole groups of `ways` pages, with ordinary stores. */
 INLINE size_t run_pages(const struct operands *o, size_t bytes, vector_op *op, double k,
                         size_t ways)
 {
@@ -225,7 +225,8 @@ INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, v
     _mm_sfence();
 }
 
-/* Returns which of the requested streams are possible; *head: distance of dst to its first line. */
+/* Returns which of the requested streams are possible; *head: distance from dst to its first full
+ * line. */
 INLINE uint32_t streamable(const struct operands *o, size_t bytes, size_t element, uint32_t stream,
                            size_t *head)
 {

@@ -39,7 +39,7 @@ static inline uint32_t tt_narrow_magnitude(uint32_t magnitude, int mantissa, int
     const uint32_t half = (1u << (shift - 1)) - 1 + ((magnitude >> shift) & 1);
     const uint32_t normal = ((magnitude + half) >> shift) - ((uint32_t)(127 - bias) << mantissa);
 
-    /* subnormal: an addition rounds, to a number whose last bit is the smallest subnormal */
+    /* subnormal: the addition rounds, because the last bit of the sum is the smallest subnormal */
     const uint32_t magic = (uint32_t)(127 + 24 - bias - mantissa) << 23;
     const uint32_t small =
         tt_bits_of_float(tt_float_of_bits(magnitude) + tt_float_of_bits(magic)) - magic;

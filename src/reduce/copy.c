@@ -12,12 +12,12 @@
 #include "reduce/kernels.h"
 #include "reduce/reduce.h"
 
-/* `rep movsb` claims whole lines without reading them. This helps if another core had them: on Intel's
- * Sapphire Rapids, long messages take a sixth less time, and on an AMD EPYC of family 26 half of the
- * time of vector stores. glibc uses it for long copies. On AMD's Zen 3 its speed falls to a fifteenth
- * if the destination's offset in its page is a few bytes larger than the source's; a copy from a
- * page-aligned slot to malloc's memory always has this. Therefore memcpy is not used on AMD; whether
- * such offsets are slow is measured. */
+/* `rep movsb` acquires whole cache lines without reading them. This helps if another core had them:
+ * on Intel's Sapphire Rapids, long messages take a sixth less time, and on an AMD EPYC of family 26
+ * half of the time of vector stores. glibc uses it for long copies. On AMD's Zen 3 its speed falls
+ * to a fifteenth if the destination's offset in its page is a few bytes larger than the source's; a
+ * copy from a page-aligned slot to malloc's memory always has this. Therefore long copies on AMD do
+ * not use memcpy, and a measurement determines whether such offsets are slow. */
 #define OWN_BYTES_MIN 2048
 #define MOVES_BYTES_MIN 8192    /* below, the start of `rep movsb` costs more than it saves */
 #define PAGE 4096u
@@ -68,7 +68,7 @@ static uint64_t trial_ns(uint8_t *dst, const uint8_t *src)
     return best;
 }
 
-/* Compares an offset of 16 bytes with none. A disturbed trial can only select other copies. */
+/* Compares an offset of 16 bytes with none. A disturbed trial can only select a slower method. */
 static enum moves measure_moves(void)
 {
     uint8_t *room = calloc(2, TRIAL_BYTES + PAGE);

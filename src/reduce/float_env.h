@@ -8,15 +8,15 @@
  *   ... arithmetic whose results are written to memory ...
  *   tt_float_env_leave(kept);
  *
- * Leaving restores the caller's whole environment, including its exception flags: these never show
- * the library's computations, since it is undefined which thread computes. The compiler moves no
- * load and no store across enter and leave. Arithmetic stays between them because it depends on
- * these loads, and these stores depend on it. */
+ * Leaving restores the caller's whole environment, including its exception flags: the flags never
+ * show the library's computations, since it is undefined which thread performs them. The compiler
+ * moves no load and no store across enter and leave. Arithmetic stays between them because it
+ * depends on these loads, and these stores depend on it. */
 #ifndef TT_REDUCE_FLOAT_ENV_H
 #define TT_REDUCE_FLOAT_ENV_H
 
-/* Makes the compiler assume that the variable x changes here, so arithmetic on it is not moved
- * before. */
+/* Makes the compiler assume that the variable x changes here, so that arithmetic on x is not moved
+ * before this point. */
 #define TT_FLOAT_PIN(x) __asm__ volatile("" : "+m"(x) : : "memory")
 
 #if defined(__x86_64__)

@@ -2,7 +2,7 @@
  * process a row at once. A lane processes a word by steps that are permutations of the lane's 64
  * bits and of the word. One differing word, or two in a row, therefore always change the lane.
  * Lanes, and then blocks, are mixed with their index and added, so they may be processed in any
- * order and by any thread. Two 32-bit multiplications per word: as fast as memory. */
+ * order and by any thread. A word takes two 32-bit multiplications, which is as fast as memory. */
 #include "reduce/hash.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static const struct tt_hash_lanes lanes_at_first = {
 
 /* ---- blocks of the data ---- */
 
-/* The current block is complete: adds it to the sum, and starts the next. */
+/* Adds the completed block to the sum, and starts the next one. */
 static void close_block(struct tt_hash_stream *s)
 {
     uint32_t digest[4];

@@ -20,7 +20,7 @@ static inline AVX2 vector all(uint32_t word)
     return _mm256_set1_epi32((int)word);
 }
 
-/* One instruction; any other rotation takes three. */
+/* This rotation takes one instruction; any other takes three. */
 static inline AVX2 vector rotate_16(vector v)
 {
     const vector swap = _mm256_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13, 2, 3,

@@ -1,4 +1,4 @@
-/* The steps of the content hash (hash.c) in plain C. */
+/* The steps of the content hash (hash.c) in portable C. */
 #include <string.h>
 
 #include "reduce/hash.h"

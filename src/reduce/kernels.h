@@ -47,7 +47,7 @@ struct tt_kernels {
 };
 
 extern const struct tt_kernels tt_kernels_portable;
-/* one implementation suffices; NULL for floats */
+/* scaling of integers has one implementation; NULL for floats */
 extern tt_scale_fn *const tt_scale_int[TUTTI_DTYPE_COUNT];
 #if defined(__x86_64__)
 extern const struct tt_kernels tt_kernels_avx2;     /* needs AVX2 and F16C */

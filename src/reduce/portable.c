@@ -1,5 +1,5 @@
-/* The kernels in plain C, for any CPU. Each is one loop over one expression, which the compiler can
- * vectorize. There are no streaming stores: `stream` is ignored. */
+/* The kernels in portable C, for any CPU. Each is one loop over one expression, which the compiler
+ * can vectorize. There are no streaming stores: `stream` is ignored. */
 #include "reduce/kernels.h"
 
 #include <string.h>
@@ -90,7 +90,7 @@ INT_KERNELS_SIGNED(u32, (uint32_t)((double)(x[i] + y[i]) / n))
 INT_KERNELS_SIGNED(i64, (int64_t)((uint64_t)x[i] + (uint64_t)y[i]) / (int64_t)n)
 INT_KERNELS_SIGNED(u64, (x[i] + y[i]) / n)
 
-/* Floats: the value, or the canonical NaN. */
+/* Returns r, or the canonical NaN if r is NaN. */
 static inline float settle_f32(float r)
 {
     return r == r ? r : tt_float_of_bits(0x7fc00000);
@@ -185,7 +185,7 @@ SCALE(scale_f64, mem_f64, settle_f64(x[i] * scale))
 SCALE(scale_e4m3, mem_u8, tt_e4m3_narrow(settle_f32(tt_e4m3_widen(x[i]) * scale32)))
 SCALE(scale_e5m2, mem_u8, tt_e5m2_narrow(settle_f32(tt_e5m2_widen(x[i]) * scale32)))
 
-/* Page by page, so the second read finds the source in the L1 cache. */
+/* Copies page by page, so that the second read hits the L1 cache. */
 static void copy_portable(void *dst, void *dst2, const void *src, size_t bytes,
                           uint32_t stream UNUSED)
 {

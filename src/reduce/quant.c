@@ -1,5 +1,6 @@
-/* Encoding and decoding of blocks of any type, in sequence, by the kernels: to f32, range,
- * parameters, codes; and back. A block stays in the L1 cache meanwhile. */
+/* Encodes and decodes blocks of any type with the kernels. A block is converted to f32; then its
+ * range, parameters and codes are computed; decoding is the reverse. A block stays in the L1 cache
+ * meanwhile. */
 #include "reduce/quant.h"
 
 #include <string.h>
@@ -167,8 +168,8 @@ static APART void quant_decode_blocks(const struct tt_quant *q, char *dst, const
         const size_t n = block_length(q, at, count);
         struct tt_quant_block b = { .poisoned = true };
 
-        tt_quant_read_head(&b, in, q->codec, type);      /* a peer may have changed it since the
-                                                            check: then it is poisoned */
+        tt_quant_read_head(&b, in, q->codec, type);      /* if a peer has changed it since the
+                                                            check, the block is poisoned */
         tt_quant_decode_data(x, in + head, n, q->codec, &b);
         if (a)
             tt_quant_add(dst + at * element, a + at * element, x, n, type);

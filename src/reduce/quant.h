@@ -31,7 +31,7 @@ enum {
     TT_QUANT_BLOCK_DEFAULT = 256,
 };
 
-/* Encoding parameters, known to both ends. */
+/* Encoding parameters, equal at both ends. */
 struct tt_quant {
     enum tt_quant_codec codec;
     uint32_t block;         /* elements: an even number from TT_QUANT_BLOCK_MIN to _MAX */
@@ -47,8 +47,8 @@ const char *tt_quant_name(enum tt_quant_codec codec);
 size_t tt_quant_bytes(const struct tt_quant *q, size_t count);
 
 /* Encodes src[count] to out[tt_quant_bytes]; returns the number of poisoned blocks. Blocks are
- * independent, so a range that begins with a block is encoded as in the whole. No overlap; any
- * alignment. q and type must be defined. */
+ * independent, so a range that begins at a block boundary is encoded as within the whole. No
+ * overlap; any alignment. q and type must be defined. */
 size_t tt_quant_encode(const struct tt_quant *q, void *out, const void *src, size_t count,
                        tutti_dtype type);
 

@@ -204,7 +204,7 @@ INLINE __m256 decode_e4m3_op(vector codes, const struct numbers *k)
     return decode_float(magnitude, sign_of(_mm256_slli_epi32(codes, 24)), k);
 }
 
-/* The upper half of an f16. */
+/* An e5m2 number is the upper half of an f16. */
 INLINE __m256 decode_e5m2_op(vector codes, const struct numbers *k)
 {
     const vector moved = _mm256_slli_epi32(_mm256_and_si256(codes, all(0x7f)), 21);

@@ -148,7 +148,8 @@ bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec,
 
 /* ---- from a range to words ---- */
 
-/* The scale that makes `top` steps of [least, largest], extended to 0, and the code of 0. */
+/* Finds the scale that divides [least, largest], extended to include 0, into `top` steps, and the
+ * code of 0. */
 static void find_zero(uint32_t word[2], float least, float largest, int32_t top)
 {
     const float low = least < 0 ? least : 0, high = largest > 0 ? largest : 0;
@@ -160,7 +161,7 @@ static void find_zero(uint32_t word[2], float least, float largest, int32_t top)
     word[1] = (uint32_t)(zero < (float)top ? zero : (float)top);
 }
 
-/* The smallest power of two that brings the largest magnitude into the range of codes. */
+/* Returns the smallest power of two that brings the largest magnitude into the range of codes. */
 static uint32_t find_scale(float least, float largest, uint32_t exponent)
 {
     const uint32_t bits = tt_bits_of_float(-least > largest ? -least : largest) & 0x7fffffff;

@@ -1,6 +1,6 @@
 /* The parameters of one quantized block: computed from the range of its elements, or read from
- * untrusted bytes. Both derive from the encoded words, so both ends compute with the same numbers.
- * Pure. */
+ * untrusted bytes. In both cases they are derived from the encoded words, so both ends compute with
+ * the same numbers. Pure. */
 #ifndef TT_REDUCE_QUANT_BLOCK_H
 #define TT_REDUCE_QUANT_BLOCK_H
 
@@ -26,8 +26,8 @@ uint32_t tt_quant_block_words(enum tt_quant_codec codec);
 void tt_quant_block_find(struct tt_quant_block *b, enum tt_quant_codec codec, bool finite,
                          float least, float largest, float most);
 
-/* Reads the parameters from word[]. Returns false, with *b unchanged, if no encoder writes
- * these. */
+/* Reads the parameters from word[]. Returns false, with *b unchanged, if no encoder writes these
+ * words. */
 bool tt_quant_block_read(struct tt_quant_block *b, enum tt_quant_codec codec,
                          const uint32_t word[TT_QUANT_WORDS_MAX], float most);
 

@@ -25,7 +25,7 @@ struct tt_quant_float {
 };
 
 struct tt_quant_kernels {
-    /* Sets the minimum and maximum of x[n], n > 0; false if any is infinite or NaN. Of zeros,
+    /* Sets the minimum and maximum of x[n], n > 0; false if any is infinite or NaN. A zero may have
      * either sign. */
     bool (*range)(const float *x, size_t n, float *least, float *largest);
 

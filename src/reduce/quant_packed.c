@@ -9,7 +9,7 @@
 #include "reduce/float_env.h"
 #include "reduce/quant_data.h"
 
-/* The arithmetic stands between float_env's enter and leave. */
+/* Keeps arithmetic between float_env's enter and leave. */
 #define APART __attribute__((noinline))
 
 enum { PACKED_BYTES_U8 = 256, PACKED_BYTES_U4 = 128, BLOCK_MAX = 256 };

@@ -1,7 +1,7 @@
 /* Packed blocks: the elements of a quantized collective. Each has the same number of bytes, a power
  * of two, so programs, segments and slots treat them like numbers: parameters and codes as in
  * quant.h, of as many elements as fit. An incomplete last block of a row is padded with its last
- * element, as is every sum. A block is thus always complete, and its range is that of its elements.
+ * element; so is every sum. A block is thus always complete, and its range is that of its elements.
  *
  * Values are f32 in transit, whatever the type: sums are rounded to the type only when they are
  * unpacked. A block with invalid parameters counts as poisoned. Results are bitwise identical on
@@ -41,16 +41,16 @@ struct tt_packed_step {
     const void *own;            /* [count] elements of the type */
     size_t count;               /* elements; the arrays have tt_packed_blocks of these */
     uint32_t divide_by;
-    float *residual;            /* [count], or NULL. With own: added to it, and set to the error;
-                                   else increased by the error. It is in units of the undivided
-                                   sum */
+    float *residual;            /* [count], or NULL. With own, it is added to the input and set to
+                                   the error; otherwise it is increased by the error. In units of
+                                   the undivided sum */
 };
 void tt_packed_add(const struct tt_packed *p, const struct tt_packed_step *s);
 
 /* Returns the error bound of a result as in tutti.h. `magnitude` and `range`: the sums over the
  * ranks of the block's largest magnitude and of its range (zero codecs: including 0), both divided
- * by the number of ranks for an average; quantized `times` times. Includes the rounding of `value`
- * to the type. */
+ * by the number of ranks for an average; times: number of quantizations. Includes the rounding of
+ * `value` to the type. */
 double tt_packed_bound(const struct tt_packed *p, double magnitude, double range, uint32_t times,
                        double value);
 

@@ -1,11 +1,11 @@
-/* Inner loops of the codecs in plain C, for any CPU, in a form that compilers can vectorize. */
+/* Inner loops of the codecs in portable C, for any CPU, in a form that compilers can vectorize. */
 #include <string.h>
 
 #include "reduce/convert.h"
 #include "reduce/quant_kernels.h"
 
 #define NAN_BITS 0x7fc00000u
-/* Adding and subtracting it rounds a number below 2^22 to nearest even. */
+/* Adding and then subtracting ROUNDER rounds a number below 2^22 to nearest even. */
 #define ROUNDER 0x1.8p23f
 
 /* ---- range ---- */

@@ -16,16 +16,16 @@ enum { TT_STREAM_DST = 1u << 0, TT_STREAM_DST2 = 1u << 1, TT_FROM_OTHER_CORE = 1
 /* A kernel: dst[i] = a[i] op b[i] for i in [0, count), and the same in dst2[i] if dst2 is not NULL.
  * `a` is the left operand. dst may equal a or b exactly; other overlap is not allowed. Any
  * alignment of every pointer.
- * `stream` (TT_STREAM_*) selects which of the two are written with non-temporal stores, fenced
- * before return. The fence waits for memory (0.4 us), so calls below 8 KiB ignore it. It is also
- * ignored if the destination is not aligned to its elements, and for dst2 of 8-bit types, which
- * would be computed twice.
+ * `stream` (TT_STREAM_*) selects which of dst and dst2 are written with non-temporal stores, fenced
+ * before return. The fence waits for memory (0.4 us), so calls below 8 KiB ignore `stream`. It is
+ * also ignored if the destination is not aligned to its elements, and for dst2 of 8-bit types,
+ * which would be computed twice.
  * TT_FROM_OTHER_CORE: an operand was just written by another core, or with non-temporal stores. It
  * is read in several pages at once, each followed by its own prefetcher. Ignored with dst2 and if
  * dst is streamed.
  * `finish_n`, at least 1, is read only by a finishing kernel. A NaN result is the canonical one;
- * MIN and MAX return the left operand unless the right one is strictly better (so the left one of
- * +0 and -0). */
+ * MIN (MAX) returns the left operand unless the right one is strictly less (greater), so the left
+ * one of +0 and -0. */
 typedef void tt_reduce_fn(void *dst, void *dst2, const void *a, const void *b, size_t count,
                           uint32_t stream, uint32_t finish_n);
 
@@ -48,7 +48,8 @@ void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type,
  * exception, whatever the thread has set. */
 bool tt_reduce_scale_is_zero(double scale);
 
-/* Copies src[bytes] to dst, and to dst2 if not NULL; must not overlap. stream as above. */
+/* Copies src[bytes] to dst, and to dst2 if that is not NULL; the ranges must not overlap. stream:
+ * see tt_reduce_fn. */
 void tt_copy(void *dst, void *dst2, const void *src, size_t bytes, uint32_t stream);
 
 /* Returns TT_FROM_OTHER_CORE if it helps, as on AMD CPUs (copying 32 KiB that another core has
@@ -65,7 +66,7 @@ uint8_t tt_f32_to_e4m3(float f);
 float tt_e5m2_to_f32(uint8_t v);
 uint8_t tt_f32_to_e5m2(float f);
 
-/* Returns "avx2" or "portable". TUTTI_SIMD=portable forces the latter (tests compare the two). */
+/* Returns "avx2" or "portable". TUTTI_SIMD=portable selects "portable" (tests compare the two). */
 const char *tt_reduce_isa(void);
 
 #endif

@@ -28,8 +28,8 @@ void tt_ring_assign_init(struct tt_ring_assign *a, uint32_t n, const int64_t *we
         a->row_of[k] = n;
 }
 
-/* Adds column `at` to the tree of reached columns, and returns the nearest other one; distances
- * are reduced by its distance. */
+/* Adds column `at` to the tree of reached columns, and returns the nearest column outside the tree.
+ * Adapts the prices so that the distance of that column becomes 0. */
 static uint32_t grow_tree(struct tt_ring_assign *a, uint32_t at)
 {
     const uint32_t n = a->n, row = a->row_of[at];

@@ -1,5 +1,5 @@
-/* Depth-first search for a ring of permitted links only. Suitable for few links, with which most
- * paths soon end. Runs in slices. Pure. */
+/* Depth-first search for a ring of permitted links only. Suitable for few links, where most paths
+ * soon have no possible successor. Runs in slices. Pure. */
 #ifndef TT_RINGORDER_RING_DFS_H
 #define TT_RINGORDER_RING_DFS_H
 
@@ -23,8 +23,8 @@ size_t tt_ring_dfs_bytes(uint32_t n);
  * Begins at a random peer; n from 2 to PEERS_MAX. */
 void tt_ring_dfs_init(struct tt_ring_dfs *d, const struct tt_ring_costs *c, uint64_t limit,
                       struct tt_prng *random, void *memory);
-/* Advances or backtracks by one peer: n^2 / 16 operations. DUG: way[n] is a ring; NO_RING:
- * proven. Must not be called after either. */
+/* Advances or backtracks by one peer: n^2 / 16 operations. DUG: way[n] is a ring; NO_RING: provably
+ * none exists. Must not be called after either result. */
 enum tt_ring_dug tt_ring_dfs_step(struct tt_ring_dfs *d);
 
 #endif

@@ -9,7 +9,7 @@
 
 struct tt_ring_file {
     struct tt_ring_matrix m;
-    char (*name)[TT_RING_NAME_BYTES];   /* [m.n]; default: their numbers */
+    char (*name)[TT_RING_NAME_BYTES];   /* [m.n]; default: the peers' indices */
     void *memory;
 };
 

@@ -32,8 +32,8 @@ struct tt_ring_load {
 /* Checks the matrix; INVALID (logged) names the first invalid pair. A single peer is valid. */
 tutti_status tt_ring_matrix_check(const struct tt_ring_matrix *m);
 
-/* Return the total rates of a peer for sending and receiving, as given or of its fastest link;
- * bytes/s. */
+/* Return the total rate of a peer for sending or receiving, in bytes/s: the given cap, or the rate
+ * of its fastest link. */
 uint64_t tt_ring_up(const struct tt_ring_matrix *m, uint32_t peer);
 uint64_t tt_ring_down(const struct tt_ring_matrix *m, uint32_t peer);
 
@@ -60,7 +60,7 @@ void tt_ring_costs_fill(const struct tt_ring_matrix *m, const struct tt_ring_loa
 
 /* The value of an order: the slowest link first, then the sum. */
 struct tt_ring_value {
-    uint64_t slow;      /* NONE: some link does not exist, and sum is that of the others */
+    uint64_t slow;      /* NONE: some link does not exist, and sum is that of the existing ones */
     uint64_t sum;
 };
 

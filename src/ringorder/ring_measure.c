@@ -52,7 +52,8 @@ static tutti_status check_samples(const struct tt_ring_sample *s, uint32_t n)
     return TUTTI_OK;
 }
 
-/* The covariance of time and bytes over the variance of time, both times n^2. Exact: below 2^26
+/* The slope is the covariance of time and bytes divided by the variance of time. Both are
+ * multiplied by n^2. Exact: below 2^26
  * us, 2^50 bytes and 2^16 samples no product exceeds 2^108. */
 tutti_status tt_ring_estimate_rate(const struct tt_ring_sample *sample, uint32_t n, uint64_t *rate)
 {

@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include "tutti/tutti.h"
 
-/* All ordered pairs of n peers in n - 1 rounds. In each round a peer sends to one peer and
- * receives from one, so no uplink or downlink is used twice. In `round` (0 to n - 2), peer sends
- * to tt_ring_round_to and receives from tt_ring_round_from. Known pairs may be skipped; the
- * others keep their rounds. */
+/* Measures all ordered pairs of n peers in n - 1 rounds. In each round a peer sends to one peer and
+ * receives from one, so no uplink or downlink is used twice. In `round` (0 to n - 2), peer sends to
+ * tt_ring_round_to and receives from tt_ring_round_from. Known pairs may be skipped; all other
+ * pairs keep their rounds. */
 uint32_t tt_ring_round_to(uint32_t n, uint32_t round, uint32_t peer);
 uint32_t tt_ring_round_from(uint32_t n, uint32_t round, uint32_t peer);
 /* Returns the round of that pair; from != to. */

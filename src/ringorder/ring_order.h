@@ -1,5 +1,5 @@
-/* From a measured matrix to a ring order: the threshold of relevant transfers, and the search,
- * in slices. Pure: no clock, no allocation. */
+/* Chooses a ring order by a measured matrix: determines the threshold of relevant transfers, and
+ * searches in slices. Pure: no clock, no allocation. */
 #ifndef TT_RINGORDER_RING_ORDER_H
 #define TT_RINGORDER_RING_ORDER_H
 
@@ -10,12 +10,11 @@ struct tt_ring_order;
 /* Returns the memory for choosing an order of n peers, in bytes. */
 size_t tt_ring_order_bytes(uint32_t n);
 
-/* Returns the number of steps after which more rarely help. */
+/* Returns the number of steps after which further steps rarely help. */
 uint64_t tt_ring_order_enough(uint32_t n);
 
 /* Begins in memory[tt_ring_order_bytes(m->n)], aligned as by malloc. The matrix must be checked;
- * it belongs to the caller, and must not change. now: the current order; NULL: the order of the
- * peers' numbers. */
+ * it belongs to the caller, and must not change. now: the current order; NULL: by index. */
 struct tt_ring_order *tt_ring_order_init(void *memory, const struct tt_ring_matrix *m,
                                          const struct tt_ring_load *load, const uint32_t *now,
                                          uint64_t seed);
@@ -25,7 +24,7 @@ struct tt_ring_order *tt_ring_order_init(void *memory, const struct tt_ring_matr
 bool tt_ring_order_step(struct tt_ring_order *o, uint64_t steps);
 
 struct tt_ring_ordered {
-    bool any, none;             /* an order was found; it is proven that there is none */
+    bool any, none;             /* any: an order was found; none: provably no order exists */
     bool best;                  /* proven best by the slowest link, then the sum, above floor_ns */
     uint64_t predicted_ns;      /* of one all-reduce */
     uint64_t bound_ns;          /* lower bound for the prediction of any single ring */

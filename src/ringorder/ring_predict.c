@@ -1,10 +1,10 @@
 /* Idea. In a ring of n peers, link i carries K = 2 (n - 1) blocks, one after another; a block
  * consists of m segments. A segment can be sent when two others are ready: the previous segment
  * was sent (after t_i, its transfer), and the same segment of the previous block has arrived
- * from the left. That takes t_i + l_i, with the latency. The end is the longest path through
- * these dependencies. It stays on a link for some segments, with t each. A hop to the next link
- * takes t + l and continues with the next block. With h hops this is the sum of t + l over those
- * links. The rest of the K blocks, except the last segment, is on the slowest of them:
+ * from the left. That takes t_i + l_i, with the latency. The completion time is the longest path
+ * through these dependencies. The path stays on a link for some segments, with t each. A hop to the
+ * next link takes t + l and continues with the next block. With h hops this is the sum of t + l
+ * over those links. The rest of the K blocks, except the last segment, is on the slowest of them:
  *
  *   T = max over begin and h < K of   sum over hops of (t + l)  +  ((K - h) m - 1) t_slowest
  *                                     +  t + l of the last link
@@ -82,8 +82,8 @@ uint64_t tt_ring_predict(const struct tt_ring_matrix *m, const struct tt_ring_lo
     return m->n > 1 ? longest_way(&l) : 0;
 }
 
-/* Returns the guaranteed share of a cap if the others use all that their links permit: at least
- * an equal part. */
+/* Returns the guaranteed share of a cap if the other flows use all that their links permit: at
+ * least an equal part. */
 static uint64_t guaranteed_share(uint64_t cap, uint64_t others, uint32_t sharers)
 {
     const uint64_t left = cap > others ? cap - others : 0, part = cap / sharers;

@@ -1,5 +1,6 @@
 /* Predicted times of an all-reduce over measured links: in one ring, in two rings of half each,
- * in two trees; and whether a change pays. Pure. docs/ring-order.md derives the formulas. */
+ * in two trees; and whether a change is worthwhile. Pure. docs/ring-order.md derives the
+ * formulas. */
 #ifndef TT_RINGORDER_RING_PREDICT_H
 #define TT_RINGORDER_RING_PREDICT_H
 
@@ -34,14 +35,14 @@ const char *tt_ring_shape_name(enum tt_ring_shape shape);
 uint64_t tt_ring_predict_as(enum tt_ring_shape shape, const struct tt_ring_matrix *m,
                             const struct tt_ring_load *load, const uint32_t *order);
 
-/* Returns the shape with the least predicted time; NONE is excluded. The simpler one of equal
- * shapes. */
+/* Returns the shape with the least predicted time; NONE is excluded. Of shapes with equal times,
+ * returns the simplest. */
 enum tt_ring_shape tt_ring_fastest(const uint64_t ns[TT_RING_SHAPES]);
 
-/* Returns the time until all links of `then` that are not in `now` (NULL: no links) are
- * established at full rate, in ns. Counted are the round trips of the handshakes, and of a
- * window that begins with ten packets and doubles. Links are established concurrently, so the
- * slowest counts. */
+/* Returns the time until all links of `then` that are not in `now` (NULL: no links) are established
+ * at full rate, in ns. The time counts the round trips of the handshakes, and of a window that
+ * begins with ten packets and doubles. Links are established concurrently, so the slowest
+ * counts. */
 uint64_t tt_ring_reconnect_ns(const struct tt_ring_matrix *m, const uint32_t *now,
                               const uint32_t *then, uint32_t handshake_round_trips);
 
@@ -54,8 +55,8 @@ struct tt_ring_change {
 };
 
 /* Returns whether to change: a step gets shorter by at least gain_percent, and over the expected
- * steps this saves more time than reconnecting takes. An impossible order is always changed, if
- * the new one is possible. */
+ * steps this saves more time than reconnecting takes. An impossible order is always replaced by a
+ * possible one. */
 bool tt_ring_is_worth(const struct tt_ring_change *c);
 
 #endif

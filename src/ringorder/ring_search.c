@@ -25,7 +25,8 @@
 
 #define TRY_KICKS 30u       /* maximum kicks per peer at one limit */
 #define DIG_STEPS 200u      /* steps per peer of the first search */
-#define FAR_KICK_EACH 4u    /* one of this many kicks, on average; of half as many in a try */
+/* on average one of this many kicks is far; in a try, one of half as many */
+#define FAR_KICK_EACH 4u
 #define RESTART_KICKS 25u      /* kicks per peer before polishing continues from a worse ring */
 #define POLISH_KICKS 150u   /* kicks per peer before limits are tried again */
 
@@ -39,7 +40,7 @@ struct tt_ring_search {
     uint64_t limit, failed;     /* slower links are excluded; limits below `failed` were tried
                                    without success */
     uint64_t kicks_left, steps;
-    uint32_t rings;             /* not joined yet, in JOIN */
+    uint32_t rings;             /* number of rings that are not joined yet, in phase JOIN */
     struct tt_prng random;
     struct tt_ring_value value;
     uint32_t *best;             /* [n] */
@@ -180,7 +181,7 @@ static void next_limit(struct tt_ring_search *s)
 static void end_limit(struct tt_ring_search *s)
 {
     if (s->polishing) {
-        s->failed = s->low;     /* once more, and deeper, with other random numbers */
+        s->failed = s->low;     /* search again, deeper and with other random numbers */
         s->digs += s->digs / 2;
     } else if (s->value.slow == TT_RING_NONE || s->value.slow > s->limit) {
         s->failed = s->limit + 1;

@@ -10,7 +10,7 @@
 
 struct tt_ring_search;
 
-/* Returns the number of steps for n peers after which more rarely help. */
+/* Returns the number of steps for n peers after which further steps rarely help. */
 uint64_t tt_ring_search_enough(uint32_t n);
 
 /* Returns the memory of a search of n peers, in bytes. */

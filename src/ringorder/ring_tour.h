@@ -17,7 +17,7 @@ struct tt_ring_tour {
     uint32_t *order, *at;       /* [n] peers in order; position of each */
     uint32_t *near_of;          /* [n][near] the most promising successors of each, the lightest
                                    first */
-    uint16_t *all_of;           /* [n][n - 1] all others, the lightest first */
+    uint16_t *all_of;           /* [n][n - 1] all other peers, the lightest link first */
     uint32_t *queue;            /* [n] a ring buffer of peers that may have a better successor */
     uint32_t head, queued;
     bool *is_queued;
@@ -30,7 +30,7 @@ struct tt_ring_tour {
 };
 
 size_t tt_ring_tour_bytes(uint32_t n);
-/* Begins with peers in the order of their numbers; memory[tt_ring_tour_bytes(n)], aligned to 8;
+/* Begins with peers ordered by index; memory[tt_ring_tour_bytes(n)], aligned to 8;
  * n >= 3. */
 void tt_ring_tour_init(struct tt_ring_tour *t, uint32_t n, const int64_t *weight, void *memory);
 /* Determines the promising successors: by weight minus the column's price (the value of that

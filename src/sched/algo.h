@@ -1,14 +1,14 @@
-/* Interface of an algorithm: each file in src/algo ends in one of these, listed by one line in
- * src/algo/algos.c. */
+/* Interface of an algorithm: each file in src/algo ends with a struct tt_algo, which one line of
+ * src/algo/algos.c lists. */
 #ifndef TT_SCHED_ALGO_H
 #define TT_SCHED_ALGO_H
 
 #include "sched/sched.h"
 
 /* Cost of the slowest rank on the critical path: messages in sequence, bytes in its busiest
- * direction, bytes reduced, bytes copied locally. near_*: the part that stays within a host, if
- * other messages leave it and the algorithm distinguishes them. tt_cost_ns converts it to time with
- * the communicator's constants. */
+ * direction, bytes reduced, bytes copied locally. near_*: the part within a host, if the algorithm
+ * distinguishes messages within a host from others. tt_cost_ns converts it to time with the
+ * communicator's constants. */
 struct tt_cost {
     double messages, bytes, reduced, copied;
     double near_messages, near_bytes;
@@ -17,11 +17,11 @@ struct tt_cost {
 struct tt_algo {
     const char *name;       /* "<collective>_<idea>", e.g. "allreduce_ring" */
     const char *summary;    /* when to use it, in a few words */
-    const char *needs;      /* requirement on the call, as "packed blocks"; NULL: it always fits */
+    const char *needs;      /* requirement on the call, e.g. "packed blocks"; NULL: none */
     enum tt_coll_kind kind;
     bool (*fits)(const struct tt_coll *c);      /* whether the algorithm supports this call:
                                                    correctness and limits, not performance */
-    /* Like `fits`, for calls that name the algorithm: WORK may then be several times the data of
+    /* Like `fits`, for calls that name the algorithm. WORK may then be several times the data of
      * the call. NULL: `fits`, which limits WORK for any call. */
     bool (*fits_named)(const struct tt_coll *c);
     uint64_t (*nrounds)(const struct tt_coll *c);       /* 0 is valid: nothing to do */
@@ -38,11 +38,11 @@ struct tt_algo {
                                their length */
     bool by_stretches;      /* moves the stretches of the call (tt_coll.stretches), not whole
                                blocks */
-    bool by_name;           /* used only if named: neither its cost nor a simulation before the
-                               call shows its benefit */
-    bool pads;              /* messages have padding: bytes of WORK that are sent but are not
-                               part of any result. Padded messages have tag 0; one with another
-                               tag is a single row of one rank for another */
+    bool by_name;           /* selected only by name, because neither its cost nor a simulation
+                               before the call shows its benefit */
+    bool pads;              /* messages have padding: bytes of WORK that are sent but are not part
+                               of any result. Padded messages have tag 0; a message with another tag
+                               is a single row from one rank to another */
     /* For `pads` of alltoallv: only the two ends of a row have its length, so 8 bytes with the
      * length are sent with it. The length of the row to `rank` (sent) is written to this offset of
      * WORK before the first round. The length of the row from `rank` is at the other offset after

@@ -1,6 +1,7 @@
 #include "sched/expect.h"
 
-/* For stretches: those from other ranks, then those of the rank itself. */
+/* Returns the number of stretches in a result: those from other ranks, then those of the rank
+ * itself. */
 static uint32_t nstretches(const struct tt_coll *c)
 {
     const struct tt_stretches *x = c->stretches;
@@ -9,13 +10,13 @@ static uint32_t nstretches(const struct tt_coll *c)
                       x->send_first[c->rank]);
 }
 
-/* As at the sender: the receiver's length may be an upper bound. */
+/* Uses the sender's length, because the receiver's may be an upper bound. */
 static struct tt_expect stretch_of(const struct tt_coll *coll, uint32_t rank, uint32_t i)
 {
     const struct tt_coll *c = &coll[rank];
     const struct tt_stretches *x = c->stretches;
     const uint64_t others = x->recv_first[c->nranks] - x->recv_first[0], at = x->recv_first[0] + i;
-    uint64_t number = i - others;       /* index among those of the pair */
+    uint64_t number = i - others;       /* index among the stretches of the pair */
     const struct tt_stretch *t;
     uint32_t from = rank;
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* Returns the put of a wait: its rank and its step there. */
+/* Returns the step of a wait's put in its sender's program; *from: the sender. */
 static uint32_t put_of_wait(const struct tt_program *p, const struct tt_links *links, uint32_t rank,
                             uint32_t step, uint32_t *from)
 {

@@ -59,7 +59,7 @@ static void write_step(FILE *to, const struct tt_step *s)
     fputs(" }", to);
 }
 
-/* Steps are in order of rounds. */
+/* A rank's steps are ordered by round. */
 static void write_rank(FILE *to, const struct tt_program *p, uint32_t rank)
 {
     uint64_t i = 0;

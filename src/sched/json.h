@@ -10,7 +10,7 @@
 /* Returns whether calls of that kind have plans; v kinds, send and recv do not. */
 bool tt_plan_has_json(enum tt_coll_kind kind);
 
-/* Writes the programs of all ranks. `name`: of the algorithm; letters, digits and underscores. */
+/* Writes the programs of all ranks. `name`: algorithm name (letters, digits and underscores). */
 void tt_plan_write_json(FILE *to, const struct tt_program *p, const char *name);
 
 #endif

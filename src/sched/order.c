@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 /* Maximum edges of a piece: two reads after writes, two writes after reads (added by the reader), a
- * write after a write, a message, a step forward, a pair forward, a pipe forward. */
+ * write after a write, a message, and one each for the order within a step, a pair and a pipe. */
 #define EDGES_PER_PIECE 10
 
 /* A reader of a cell since its last write. */
@@ -51,8 +51,7 @@ static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool sure, b
     b->edge[b->nedges++] = (struct tt_edge){ from, to, sure, strict, lands };
 }
 
-/* Returns the piece after which, with minimal buffering, `piece` does not use its operands any
- * more. */
+/* Returns the piece after which, with minimal buffering, `piece` no longer needs its operands. */
 static uint32_t piece_releasing_operands(const struct builder *b, uint32_t piece)
 {
     return is_opcode(b, piece, TT_PUT) ? b->mate[piece] : piece;
@@ -120,7 +119,7 @@ static void find_mates(struct builder *b)
     memset(b->writer, 0xff, b->s->ncells * sizeof *b->writer);
 }
 
-/* Adds conflicts within ranks, and messages. */
+/* Adds the sure edges: conflicts within ranks, and messages. */
 static tutti_status add_sure(struct builder *b)
 {
     for (uint32_t i = 0; i < b->s->npieces; i++) {
@@ -212,7 +211,7 @@ static bool index_piece_edges(const struct tt_edge *edge, uint32_t nedges, uint3
     return true;
 }
 
-/* Finds a piece on a cycle: follows blocked predecessors of a blocked piece sufficiently often. */
+/* Finds a piece on a cycle: repeatedly follows blocked predecessors, from a blocked piece. */
 static tutti_status fail_deadlock(const struct builder *b, const uint32_t *waiting)
 {
     uint32_t *first, *before, at = 0;
@@ -357,8 +356,8 @@ static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest,
     }
 }
 
-/* Returns whether the put of a wait certainly follows every access that conflicts with its arrival:
- * those of edge[n]. A put is complete when its peer's wait has run. */
+/* Returns whether the put of a wait certainly follows every access that conflicts with its arrival.
+ * edge[n]: from these accesses. A put is complete when its peer's wait has run. */
 static bool lands_late(const struct tt_order *o, const struct tt_program *p,
                        const struct tt_edge *edge, uint32_t n, uint32_t *mark, uint32_t stamp,
                        uint32_t *stack)

@@ -22,7 +22,7 @@ struct tt_order {
     uint32_t *mate;         /* [npieces], the wait's piece of a put, and the put's of a wait;
                                else TT_NO_PIECE */
     uint32_t *sequence;     /* [npieces], a valid execution order of the pieces */
-    uint32_t *place;        /* [npieces], position of a piece in it */
+    uint32_t *place;        /* [npieces], position of a piece in the sequence */
     uint32_t *sure_first;   /* [npieces + 1], sure predecessors of piece i: sure[sure_first[i] ..
                                sure_first[i + 1]) */
     uint32_t *sure;
@@ -38,7 +38,7 @@ void tt_order_fini(struct tt_order *o);
 tutti_status tt_order_early(const struct tt_order *o, struct tt_early *out,
                             const struct tt_finding *f);
 
-/* Checks that every rank's end follows every rank's beginning. */
+/* Checks that no rank completes before all ranks have begun. */
 tutti_status tt_order_synchronizes(const struct tt_order *o, const struct tt_finding *f);
 
 #endif

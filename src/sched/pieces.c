@@ -25,7 +25,7 @@ struct region {
     uint64_t begin, end;
     uint32_t rank;
     uint8_t of;
-    bool fresh, cut;        /* fresh: the last pass cut it; cut: this pass did */
+    bool fresh, cut;        /* fresh: cut by the last pass; cut: by this pass */
     uint32_t first;         /* index of the cut at its start */
 };
 
@@ -39,7 +39,7 @@ struct cutter {
     uint32_t nregions;
     struct atom *atom;
     uint32_t natoms;
-    uint64_t *cut;          /* sorted and unique after settle() */
+    uint64_t *cut;          /* sorted and unique after settle_cuts */
     uint32_t ncuts, cuts_cap;
 };
 
@@ -89,7 +89,7 @@ static uint64_t address(const uint64_t *base, const struct tt_coll *c, struct tt
     return base[3 * c->rank + ref.buf] + ref.offset;
 }
 
-/* The region of an address inside it. */
+/* Returns the region that contains an address. */
 static uint32_t region_at(const struct cutter *k, uint64_t at)
 {
     uint32_t low = 0, high = k->nregions;
@@ -221,8 +221,8 @@ static tutti_status settle_cuts(struct cutter *k, uint32_t sorted, const struct 
         if (left == 0 || fresh[i] != fresh[left - 1])
             fresh[left++] = fresh[i];
 
-    /* From the end, so nothing is overwritten before it has moved; new cuts differ from old
-     * ones. */
+    /* Merges from the end, so that no cut is overwritten before it was moved; new cuts differ from
+     * old ones. */
     n = sorted + left;
     k->ncuts = n;
     while (left > 0)
@@ -232,7 +232,7 @@ static tutti_status settle_cuts(struct cutter *k, uint32_t sorted, const struct 
     return TUTTI_OK;
 }
 
-/* Index of the first of cut[low .. high) that is not below `at`; high if there is none. */
+/* Returns the index of the first cut in [low, high) that is not below `at`; high: none. */
 static uint32_t cut_from(const uint64_t *cut, uint32_t low, uint32_t high, uint64_t at)
 {
     while (low < high) {
@@ -253,7 +253,7 @@ static uint32_t cut_in(const struct cutter *k, uint32_t region, uint64_t at, uin
                     region + 1 < k->nregions ? k->region[region + 1].first : ncuts, at);
 }
 
-/* Finds the cut at which each region begins. All cuts are settled. */
+/* Finds the cut at which each region begins. Call it after settle_cuts. */
 static void find_regions(struct cutter *k)
 {
     uint32_t at = 0;
@@ -344,8 +344,8 @@ static tutti_status spread_cuts(struct cutter *k, const struct atom *a, uint32_t
     return st;
 }
 
-/* A pass propagates each cut by one step (around a ring: n passes), looking only at regions cut by
- * the previous pass. */
+/* Each pass propagates every cut by one step, and examines only regions that the previous pass has
+ * cut. A ring of n ranks needs n passes. */
 static tutti_status all_cuts(struct cutter *k, const struct tt_finding *f)
 {
     tutti_status st = first_cuts(k, f);

@@ -27,7 +27,7 @@ struct tt_cell {
 
 struct tt_piece {
     uint32_t rank, step;
-    uint32_t out, a, b;         /* cells; a put writes the message that its wait reads as a */
+    uint32_t out, a, b;         /* cells; out of a put is the message that its wait reads as a */
 };
 
 struct tt_pieces {

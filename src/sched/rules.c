@@ -159,8 +159,8 @@ static bool same_ref(const struct tt_ref *a, const struct tt_ref *b)
            (a->block == 0 || a->stride == b->stride);
 }
 
-/* Returns whether the put's destination is that of its wait. THERE leaves it to the wait; for
- * stretches, both give the offset within the block. */
+/* Returns whether the destinations of a put and its wait agree. With THERE, only the wait contains
+ * the destination; for stretches, both contain the offset within the block. */
 static bool goes_there(const struct tt_program *p, const struct end *put, const struct end *wait)
 {
     const struct tt_coll *c = &p->coll[put->to];

@@ -97,7 +97,8 @@ uint64_t tt_coll_dst_bytes(const struct tt_coll *c)
     return 0;
 }
 
-/* Returns the same bytes in the other buffer; a strided ref keeps its shape. */
+/* Converts a ref to buffer `from` into a ref to buffer `to`, `by` bytes farther; a strided ref
+ * keeps its shape. */
 static struct tt_ref ref_in_buffer(struct tt_ref ref, enum tt_buf from, enum tt_buf to, uint64_t by)
 {
     if (ref.buf == from) {
@@ -166,8 +167,8 @@ uint64_t tt_ref_before(const struct tt_ref *ref, uint64_t bytes, uint64_t end)
     return before < bytes ? before : bytes;
 }
 
-/* Returns whether a contiguous range contains bytes of a ref: not all bytes before its end are
- * before its begin. */
+/* Returns whether a contiguous range contains bytes of a ref: more bytes of the ref are before its
+ * end than before its begin. */
 static bool has_bytes_in(const struct tt_ref *ref, uint64_t bytes, uint64_t begin, uint64_t end)
 {
     return tt_ref_before(ref, bytes, end) > tt_ref_before(ref, bytes, begin);
@@ -193,7 +194,7 @@ bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_re
     stride = a->stride < b->stride ? a->stride : b->stride;
     if (a->stride % stride || b->stride % stride || a->block > stride || b->block > stride)
         return true;
-    /* from a piece of a to the next of b */
+    /* distance from a piece of a to the next piece of b */
     apart = (b_begin % stride + stride - a_begin % stride) % stride;
     return apart < a->block || apart + b->block > stride;
 }

@@ -6,11 +6,12 @@
  *    ranges conflict with its own (one of the two writes), per segment. The engine and the
  *    simulator overlap everything else.
  *  - `put` sends bytes to a peer. The `wait` with the same (pair, tag) has the same number of
- *    bytes, and their destination. Tags are unique per (sender, receiver, operation), and both
- *    sides emit the puts and waits of a pair in the same order. A zero-length put still arrives.
- *  - `reduce` computes out = a op b, where a is the operand of the lower rank (of the lowest rank
- *    that contributed to each side). `finish` marks the one reduction step that completes an
- *    element (TUTTI_AVG divides there). out may equal a or b.
+ *    bytes, and specifies their destination. Tags are unique per (sender, receiver, operation), and
+ *    both sides emit the puts and waits of a pair in the same order. A zero-length put still
+ *    arrives.
+ *  - `reduce` computes out = a op b, where a is the operand whose lowest contributing rank is
+ *    lower. `finish` marks the one reduction step that completes an element (TUTTI_AVG divides
+ *    there). out may equal a or b.
  *  - `copy` copies bytes within the rank.
  * The engine decides on segmentation, pipelining, lanes, fusing and zero-copy. */
 #ifndef TT_SCHED_SCHED_H
@@ -55,14 +56,15 @@ static inline bool tt_coll_reduces(enum tt_coll_kind kind)
 
 /* Requirements of a quantized call on an algorithm. A reduction step takes this rank's part from
  * SRC unquantized, but all other data is quantized. Therefore ranks that compute the same sum
- * separately would differ. */
+ * separately would get different results. */
 enum tt_quantized {
     TT_NOT_QUANTIZED,
     TT_QUANTIZED,           /* each part of the result is computed on one rank and forwarded; in
-                               all-reduces, data that waits receive in DST or finishing steps
-                               write there is final */
-    TT_QUANTIZED_FEEDBACK   /* in addition, each step that quantizes a sum has SRC or DST at its
-                               elements' own offset, so its error can be attributed */
+                               all-reduces, data that waits or finishing steps write to DST is
+                               final */
+    TT_QUANTIZED_FEEDBACK   /* in addition, each step that quantizes a sum uses SRC or DST at its
+                               elements' own offset, so that the error can be assigned to
+                               elements */
 };
 
 /* Stretches of the blocks of an alltoallv; only these are sent. Each has the same offset within its
@@ -73,9 +75,9 @@ struct tt_stretch {
 
 struct tt_stretches {
     const struct tt_stretch *send, *recv;
-    const uint64_t *send_first, *recv_first;    /* [nranks + 1]: those of the pair with rank r
-                                                   are first[r] up to first[r + 1]; those of this
-                                                   rank to itself are only in `send` */
+    const uint64_t *send_first, *recv_first;    /* [nranks + 1]: the stretches with rank r are
+                                                   [first[r], first[r + 1]); those of this rank with
+                                                   itself are only in `send` */
     uint64_t most;          /* maximum number per pair, at least 1; equal on all ranks */
     bool at_most;           /* received stretches may be shorter than in recv */
 };
@@ -91,7 +93,7 @@ struct tt_coll {
     uint8_t quantized;      /* enum tt_quantized: elements are quantized blocks */
     const struct tt_layout *layout;     /* locations of the ranks, identical on all; NULL:
                                            unknown. Owned by the caller */
-    uint64_t bytes;         /* of `count` elements as in tutti.h; 0 for the v kinds */
+    uint64_t bytes;         /* size of `count` elements as in tutti.h; 0 for the v kinds */
     /* v kinds only, in bytes, [nranks] each, owned by the caller of the operation. allgatherv,
      * gatherv: recv_*; scatterv, reduce_scatterv: send_*; alltoallv: both, this rank's own. displs
      * are never NULL. */
@@ -104,9 +106,9 @@ struct tt_coll {
      * defaults. */
     uint64_t chunk_bytes;
     uint32_t chunks;
-    /* For the same algorithms: the message length if they may choose it; and the segment length,
-     * i.e. the unit of reduction and forwarding, a power of two. 0: the default, and segments of
-     * the plan. */
+    /* For the same algorithms. piece_bytes: message length, if they may choose it; 0: the default.
+     * reduce_bytes: segment length, i.e. the unit of reduction and forwarding, a power of two; 0:
+     * that of the plan. */
     uint64_t piece_bytes, reduce_bytes;
 };
 
@@ -128,9 +130,9 @@ static inline uint64_t tt_coll_piece_bytes(const struct tt_coll *c)
     return c->piece_bytes ? c->piece_bytes : TT_PIECE_BYTES;
 }
 
-/* Sizes of this rank's symbolic buffers, in bytes (the extent: the end of the last block). 0 if the
- * call ignores the buffer: DST of reduce and gather, SRC of broadcast and scatter, on ranks other
- * than root. */
+/* Return the sizes of this rank's symbolic buffers in bytes, i.e. the end of the last block. 0 if
+ * the call ignores the buffer: DST of reduce and gather, SRC of broadcast and scatter, on ranks
+ * other than root. */
 uint64_t tt_coll_src_bytes(const struct tt_coll *c);
 uint64_t tt_coll_dst_bytes(const struct tt_coll *c);
 
@@ -145,9 +147,9 @@ enum tt_buf {
                        the whole range in ascending order: streamed through a window of segments
                        and never stored as a whole. `offset` is only its name, unique per
                        operation and rank. Never strided. */
-    TT_BUF_THERE    /* only as `to` of a put: the destination in the receiver's wait, which the
-                       sender cannot know in alltoallv. There is one put per pair, or stretches
-                       of one block, and then `offset` is within the block */
+    TT_BUF_THERE    /* only as `to` of a put: the destination of the receiver's wait, which the
+                       sender does not have in alltoallv. There is one put per pair, or one per
+                       stretch of a block; then `offset` is within the block */
 };
 
 /* Bytes of a buffer: contiguous at offset if block == 0; else pieces of `block` bytes, `stride`
@@ -188,19 +190,19 @@ static inline struct tt_ref tt_strided(struct tt_ref ref, uint64_t block, uint64
 /* In place, SRC and DST share memory. Maps a ref of SRC to the corresponding DST bytes (allreduce,
  * reduce, broadcast, alltoall, alltoallv: the same offset; allgather, gather: plus the displacement
  * of this rank's block), or, for reduce_scatter and scatter, a ref of DST to the SRC bytes. With a
- * root, this applies on the root only, as one of the two is ignored elsewhere. Returns other refs,
- * and all refs out of place, unchanged. */
+ * root, this applies on the root only, because other ranks ignore one of the two. Returns other
+ * refs, and all refs of a call that is not in place, unchanged. */
 struct tt_ref tt_coll_canonical(const struct tt_coll *c, struct tt_ref ref);
 
 /* Returns the extent [begin, end) of `bytes` bytes at ref. */
 void tt_ref_extent(const struct tt_ref *ref, uint64_t bytes, uint64_t *begin, uint64_t *end);
 
-/* Returns whether they have a common byte. Exact for contiguous refs, and for strided ones if one
- * stride is a multiple of the other and the pieces are alike; otherwise true. */
+/* Returns whether two refs have a common byte. Exact for contiguous refs, and for strided ones if
+ * one stride is a multiple of the other and the pieces are alike; true for other refs. */
 bool tt_ref_overlap(const struct tt_ref *a, uint64_t a_bytes, const struct tt_ref *b,
                     uint64_t b_bytes);
 
-/* Returns how many of ref's bytes, in order, include all those before `end`. */
+/* Returns the length of the shortest prefix of ref's bytes that includes all bytes before `end`. */
 uint64_t tt_ref_before(const struct tt_ref *ref, uint64_t bytes, uint64_t end);
 
 enum tt_opcode { TT_PUT, TT_WAIT, TT_REDUCE_STEP, TT_COPY };
@@ -213,15 +215,16 @@ struct tt_step {
     uint32_t tag;
     uint32_t round;         /* round that emitted it; only in flattened programs (verify.h) */
     uint64_t bytes;
-    struct tt_ref out;      /* put: at the peer; wait, reduce, copy: written here */
-    struct tt_ref a, b;     /* read here: put, copy: a; reduce: a and b */
+    struct tt_ref out;      /* put: destination at the peer; other steps: destination at this
+                               rank */
+    struct tt_ref a, b;     /* sources at this rank; put, copy: a; reduce: a and b */
 };
 
 #define TT_ROUND_STEPS_MAX 16   /* maximum steps of a round */
 
-/* Output of a round. The caller provides steps[cap] and n = 0; emitting past cap asserts. A reduce
- * or copy of no bytes is not emitted. A put or wait of no bytes is, with refs to DST 0 (or THERE),
- * so no pipe is ever empty. */
+/* Output of a round. The caller provides steps[cap] and n = 0; emitting more than cap steps fails
+ * an assertion. A reduce or copy of no bytes is not emitted. A put or wait of no bytes is emitted
+ * with refs to DST 0 (or THERE), so that no pipe is empty. */
 struct tt_sched {
     struct tt_step *steps;
     uint32_t n, cap;
@@ -235,8 +238,8 @@ void tt_sched_reduce(struct tt_sched *s, struct tt_ref out, struct tt_ref a, str
                      uint64_t bytes, bool finish);
 void tt_sched_copy(struct tt_sched *s, struct tt_ref to, struct tt_ref from, uint64_t bytes);
 
-/* Block i of `bytes` split into n blocks at element boundaries, as evenly as possible, the longer
- * ones first. */
+/* Return the offset and size of block i, if `bytes` are split into n blocks at element boundaries,
+ * as evenly as possible, the longer ones first. */
 uint64_t tt_block_offset(uint64_t bytes, uint32_t elem_bytes, uint32_t n, uint32_t i);
 uint64_t tt_block_bytes(uint64_t bytes, uint32_t elem_bytes, uint32_t n, uint32_t i);
 

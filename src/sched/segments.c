@@ -1,13 +1,14 @@
-/* The idea. A step at its segment j waits for other steps in one of three ways:
- *  - for their progress up to j: for data, and for bytes that they still use (as_far);
+/* Idea: segment j of a step waits for other steps for one of three reasons:
+ *  - for their progress up to segment j: it needs data, or bytes that they still use (as_far);
  *  - for space: the reader of a pipe or the receiver of a message must have consumed a segment
  *    before j (room);
- *  - for their end: e.g. the next message of a pair, or a step that reads from the middle of
- *    another's output (end).
- * If steps wait in a cycle, segment numbers cannot decrease all the way round: so one of them waits
- * for an end, or none for space. There is thus no deadlock, with any segmentation and any space, if
- * no cycle has an edge of the third kind and every cycle has one of the second. This is also
- * necessary: a cycle with an end in it closes as soon as there are more segments than space. */
+ *  - for their completion: e.g. before the next message of a pair, or before reading from the
+ *    middle of another step's output (end).
+ * If steps wait in a cycle, segment numbers cannot decrease along the whole cycle. Therefore one of
+ * the steps waits for a completion, or none waits for space. There is thus no deadlock, with any
+ * segmentation and any space, if no cycle has an edge of the third kind and every cycle has one of
+ * the second. This is also necessary: a cycle with an edge of the third kind is a deadlock as soon
+ * as there are more segments than space. */
 #include "sched/segments.h"
 
 #include <stdlib.h>
@@ -45,8 +46,8 @@ static void graph_add_edge(struct graph *g, uint32_t from, uint32_t to, enum wai
         g->edge[g->nedges++] = (struct edge){ from, to, what };
 }
 
-/* Returns the step whose progress implies, with minimal space, that `id` does not need its operands
- * any more. */
+/* Returns the step whose progress implies, with minimal space, that step `id` no longer needs its
+ * operands. */
 static uint32_t step_releasing_operands(const struct graph *g, uint32_t id, const struct tt_step *s)
 {
     return s->opcode == TT_PUT ? g->links->mate[id] : id;
@@ -59,7 +60,7 @@ static bool ref_is_memory(const struct tt_ref *r)
     return r->buf != TT_BUF_PIPE && r->buf != TT_BUF_THERE;
 }
 
-/* Returns the first address from `at` on within a ref, which must have bytes from there on. */
+/* Returns the lowest address of a ref that is not below `at`; there must be one. */
 static uint64_t covered_from(const struct tt_ref *ref, uint64_t at)
 {
     uint64_t in;
@@ -70,9 +71,9 @@ static uint64_t covered_from(const struct tt_ref *ref, uint64_t at)
     return in < ref->block ? at : at + ref->stride - in;
 }
 
-/* Returns whether a step at `then` may have to wait for more of an earlier one at `first` than its
- * own progress. It is farthest behind where a piece of `then` first overlaps `first`; from there on
- * both advance together. */
+/* Returns whether a step at `then` may have to wait until an earlier step at `first` has progressed
+ * further than itself. The difference is largest where a piece of `then` first overlaps `first`;
+ * from there on both advance together. */
 static bool needs_more(const struct tt_ref *first, uint64_t fbytes, const struct tt_ref *then,
                        uint64_t tbytes)
 {
@@ -156,7 +157,7 @@ static void add_conflicts(struct graph *g, uint32_t rank, struct use *use)
 
 /* ---- pipes and messages ---- */
 
-/* Data forward, space backward. */
+/* Adds the edges of a pipe or message: data forward, space backward. */
 static void tie(struct graph *g, uint32_t writer, uint32_t reader, uint32_t makes_room)
 {
     graph_add_edge(g, writer, reader, AS_FAR);
@@ -268,7 +269,7 @@ static void search_follow(struct search *s, uint32_t from)
     }
 }
 
-/* Edges of all kinds, or of all but those for space. */
+/* Indexes the edges of all kinds (room), or of all kinds except space. */
 static void index_step_edges(struct search *s, bool room)
 {
     const struct graph *g = s->g;
@@ -295,7 +296,7 @@ static tutti_status found(const struct graph *g, uint32_t id, const struct tt_fi
     return tt_finding_step(f, rank, id - g->links->first[rank], "%s", what);
 }
 
-/* With `room`: finds cycles with an end; without: finds the remaining ones. */
+/* room: finds cycles with a completion edge; otherwise finds cycles without a space edge. */
 static tutti_status find_circles(const struct graph *g, bool room, const struct tt_finding *f)
 {
     const size_t n = (size_t)g->nsteps + 1;

@@ -181,7 +181,8 @@ static bool is_of_input(const struct tt_traffic *t, const struct tt_load *load)
     return any != 0;
 }
 
-/* The verifier cuts copies of the same input at the same places: pieces are equal or disjoint. */
+/* The verifier cuts copies of the same input at the same places. Therefore pieces are equal or
+ * disjoint. */
 static uint32_t list_entries(const struct tt_traffic *t, const struct tt_layout *l,
                              struct event *out)
 {

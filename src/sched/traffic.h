@@ -1,4 +1,4 @@
-/* The data that a proven plan moves between ranks, step by step, and the congestion among its
+/* The data that a proven plan transfers between ranks, step by step, and the congestion among its
  * transfers. Pure, but allocates. */
 #ifndef TT_SCHED_TRAFFIC_H
 #define TT_SCHED_TRAFFIC_H

@@ -81,8 +81,8 @@ void tt_program_fini(struct tt_program *p)
 
 /* ---- values ---- */
 
-/* Contents of a cell: bytes from `offset` of the input of the ranks in its set; of several ranks:
- * reduced. */
+/* Contents of a cell: bytes from `offset` of the input of the rank in its set, or their reduction
+ * over several ranks. */
 struct value {
     uint64_t offset;
     bool known, finished, written;      /* known: may be read; written: by a step */
@@ -103,7 +103,7 @@ static uint64_t *set_of_cell(const struct values *v, uint32_t cell)
     return v->set + cell * v->words;
 }
 
-/* Returns UINT32_MAX for the empty set. */
+/* Returns the lowest rank of a set; UINT32_MAX: empty. */
 static uint32_t set_lowest(const uint64_t *set, size_t words)
 {
     for (size_t i = 0; i < words; i++)
@@ -122,7 +122,7 @@ static uint32_t set_count(const uint64_t *set, size_t words)
 }
 
 /* Sets the inputs before the first step. WORK may be read only by barriers and by algorithms that
- * pad messages: its initial bytes are no rank's input, and so wrong in any result. */
+ * pad messages, because its initial bytes are no rank's input, and would be wrong in a result. */
 static void set_inputs(struct values *v)
 {
     for (uint32_t r = 0; r < v->p->nranks; r++) {
@@ -208,7 +208,8 @@ static tutti_status run_piece(struct values *v, const struct tt_piece *piece)
 
 #define RANGE "[%" PRIu64 ", %" PRIu64 ")"
 
-/* Checks a cell of rank's result, which should be from `offset` of rank `origin`, or of all. */
+/* Checks a cell of rank's result, which must be input from `offset` of rank `origin`, or of all
+ * ranks. */
 static tutti_status check_cell(const struct values *v, uint32_t rank, uint32_t cell,
                                uint64_t offset, uint32_t origin)
 {
@@ -342,8 +343,8 @@ static bool takes_less(const struct tt_program *p)
     return false;
 }
 
-/* Copies the program with waits of the actual instead of the maximum length; the caller frees its
- * steps and their array. */
+/* Copies the program; its waits then have the actual instead of the maximum length; the caller
+ * frees its steps and their array. */
 static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p,
                               const struct tt_links *links, const struct tt_finding *f)
 {

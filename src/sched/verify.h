@@ -32,13 +32,13 @@ void tt_program_fini(struct tt_program *p);
  *    on element boundaries. SRC is not written. A pipe has one writer and one later reader of the
  *    same bytes. Both ends of a message and of a pipe are in the same round, so an executor may
  *    hold one round at a time.
- *  - Every byte of every result is as in the collective's definition: for reductions each rank
- *    exactly once, the lower operand left, finished exactly once. Nothing else of DST is written.
- *    Nothing unwritten is read, except WORK by a barrier, and by an algorithm that pads: then no
- *    result depends on it.
- *  - No deadlock, even if a put's source stays in use until its wait has taken it, every pipe and
- *    every pair holds only one piece at a time, and steps advance strictly in order; for any
- *    division of steps into segments (segments.h).
+ *  - Every byte of every result is as in the collective's definition: for reductions, it contains
+ *    each rank exactly once, the lower operand on the left, and is finished exactly once. No other
+ *    byte of DST is written. No unwritten byte is read, except for WORK by barriers, and by
+ *    algorithms that pad, if no result depends on it.
+ *  - No deadlock, even if a put's source stays in use until its wait has run, every pipe and every
+ *    pair holds only one piece at a time, and steps advance strictly in order; for any division of
+ *    steps into segments (segments.h).
  *  - No deadlock if every rank runs its steps one after another in program order, as short programs
  *    are run: in an exchange, not all ranks wait before they put.
  *  - A barrier ends on no rank before it has begun on all ranks.
@@ -58,8 +58,8 @@ struct tt_early {
 tutti_status tt_verify_early(const struct tt_program *p, struct tt_early *out, char *why,
                              size_t why_bytes);
 
-/* Contents of a piece of a message: `bytes` bytes, from `offset` of the input of the ranks in its
- * set; of several ranks: reduced. */
+/* Contents of a piece of a message: `bytes` bytes from `offset` of the input of the rank in its
+ * set, or their reduction over several ranks. */
 struct tt_carried {
     uint32_t rank, step;    /* of the put */
     uint64_t offset, bytes;
@@ -68,7 +68,8 @@ struct tt_carried {
 };
 typedef void tt_carried_fn(const struct tt_carried *carried, void *arg);
 
-/* tt_verify, and if proven calls fn for all data put, in order of rank, step and place. */
+/* Like tt_verify; if the program is proven, calls fn for the data of all puts, in order of rank,
+ * step and offset. */
 tutti_status tt_verify_traffic(const struct tt_program *p, tt_carried_fn *fn, void *arg, char *why,
                                size_t why_bytes);
 

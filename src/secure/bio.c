@@ -139,8 +139,8 @@ static int bio_read(BIO *b, char *data, int bytes)
 /* kernel TLS starts here; openssl/bio.h mentions the number only in a comment */
 #define CTRL_SET_KTLS 72
 
-/* Held data counts as flushed: it will be sent, so OpenSSL may continue the handshake. Only kernel
- * TLS must not start before it is sent. */
+/* Held data counts as flushed: it will be sent, so OpenSSL may continue the handshake. But kernel
+ * TLS must not start before the held data is sent. */
 static long bio_ctrl(BIO *b, int what, long number, void *pointer)
 {
     const struct tt_held *h = BIO_get_data(b);

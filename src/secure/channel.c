@@ -69,7 +69,7 @@ struct waiting {
 struct tt_channel {
     struct tt_stream *stream;
     struct tt_channel_conf conf;
-    int ended;                      /* negative errno; 0: not ended */
+    int ended;                      /* negative errno that ended the channel; 0: none */
     int deaf;                       /* negative errno of sending; received data may still be
                                        readable */
 
@@ -297,7 +297,8 @@ static bool channel_reserve(struct tt_channel *c, size_t whole)
     return true;
 }
 
-/* Converts the result of a read without data: 0 for later, or the error that ends the channel. */
+/* Converts the result of a read without data: 0 if data may still arrive, or the error that ends
+ * the channel. */
 static int read_ended(struct tt_channel *c, ssize_t n)
 {
     if (n == -EAGAIN)

@@ -22,8 +22,8 @@ struct tt_channel;
 
 struct tt_channel_conf {
     size_t frame_max;       /* maximum length of a received message */
-    size_t queue_max;       /* maximum queued bytes, which one message may fill; more ends the
-                               channel with -ENOBUFS */
+    size_t queue_max;       /* maximum queued bytes; a single message may use all of them. A message
+                               beyond it fails the channel with -ENOBUFS */
 };
 
 /* On success the caller owns *out, which owns `stream`. */

@@ -10,12 +10,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define PATIENCE_NS (2 * TT_SECOND)     /* wait for threads in OpenSSL, where no call blocks */
+/* maximum wait for threads in OpenSSL, whose calls do not block */
+#define PATIENCE_NS (2 * TT_SECOND)
 #define LOOK_NS 50000
 
 static atomic_uint inside;
 static atomic_bool is_over;
-static pthread_t ender;     /* valid if is_over: the thread that ended OpenSSL */
+static pthread_t ender;     /* valid if is_over: the thread that tore OpenSSL down */
 
 /* OpenSSL calls this before it frees anything. */
 static void openssl_teardown(void)
@@ -36,8 +37,8 @@ static void reset_after_fork(void)
     atomic_store(&inside, 0);
 }
 
-/* The first user of OpenSSL decides whether it frees itself at exit(). If that is this library, it
- * does not: the end of the process frees the memory, and OpenSSL stays usable for other exit
+/* The first user of OpenSSL decides whether OpenSSL frees its memory at exit(). If this library is
+ * the first, OpenSSL does not: the kernel frees the memory, and OpenSSL stays usable for other exit
  * handlers. */
 __attribute__((constructor)) static void begin(void)
 {

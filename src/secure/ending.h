@@ -8,15 +8,15 @@
 #include <stdbool.h>
 
 /* Returns true: OpenSSL is usable until tt_openssl_leave. After the teardown it returns false in
- * the thread that ran it, which must not use OpenSSL. In all others it does not return, as the
- * process is about to end. Must not be nested. */
+ * the thread that ran it, which must not use OpenSSL. In all other threads it does not return, as
+ * the process is about to exit. Must not be nested. */
 bool tt_openssl_enter(void);
 void tt_openssl_leave(void);
 /* As tt_openssl_enter, but returns false in every thread after the teardown. For callers that can
- * do without OpenSSL, and hold a lock that others may need until the process ends. */
+ * continue without OpenSSL, and hold a lock that other threads may need until the process exits. */
 bool tt_openssl_try(void);
-/* Returns whether OpenSSL has ended: threads may have stopped with locks held, and must not be
- * waited for. */
+/* Returns whether OpenSSL was torn down. Other threads may then be blocked forever while they hold
+ * locks, so do not wait for them. */
 bool tt_openssl_is_over(void);
 
 #endif

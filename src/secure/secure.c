@@ -163,8 +163,8 @@ static tutti_status check_own(struct tt_secure *s, const struct tt_secure_conf *
     return st;
 }
 
-/* A peer that offers the key of a token has no certificate, and would only report an unknown
- * authority: gives both ends the real cause. */
+/* A peer that offers the key of a token has no certificate, and the handshake would only report an
+ * unknown authority. Reports the real cause to both ends instead. */
 static int on_hello(SSL *ssl, int *alert, void *context)
 {
     const unsigned char *key;

@@ -53,7 +53,7 @@ static bool may_send(int fd)
 static void tls_end(struct tt_stream *s)
 {
     if (!tt_openssl_enter())
-        return; /* the end of the process frees it */
+        return; /* the kernel frees it at exit */
     if (s->ssl && (s->state == TT_STREAM_READY || s->state == TT_STREAM_ENDED) &&
         (!s->kernel_sends || may_send(s->fd)))
         SSL_shutdown(s->ssl);
@@ -189,7 +189,7 @@ static int tls_complete(struct tt_stream *s)
     return 0;
 }
 
-/* Returns 0 when the caller's data may pass. */
+/* Continues the handshake. Returns 0 when it is complete and data may be transferred. */
 static int tls_drive(struct tt_stream *s)
 {
     int n;
@@ -213,7 +213,7 @@ static int tls_drive(struct tt_stream *s)
     return n == 0 ? tt_stream_fail(s, -ECONNRESET, "the peer ended the handshake") : n;
 }
 
-/* Called before each use of OpenSSL. False: OpenSSL has ended, and the stream has failed. */
+/* Called before each use of OpenSSL. False: OpenSSL was torn down, and the stream has failed. */
 static bool stream_enter_openssl(struct tt_stream *s)
 {
     if (tt_openssl_enter())
@@ -332,8 +332,8 @@ static void rekey(struct tt_stream *s, size_t bytes)
         ERR_clear_error();
 }
 
-/* The peer is gone. Its last message may state the cause, and its earlier data can still be
- * read. */
+/* The peer has closed the connection. Its last message may state the cause, and its earlier data
+ * can still be read. */
 static int write_failed(struct tt_stream *s)
 {
     const int error = s->held.error;

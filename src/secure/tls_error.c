@@ -36,7 +36,7 @@ static const struct meaning meanings[] = {
     { SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED, unlike_token, "the peer requires a certificate" },
     { SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY,
       "the peer requires a certificate, but this process has a token", NULL },
-    /* from the check of its hello */
+    /* from on_hello in secure.c, which checks the peer's ClientHello */
     { SSL_R_CALLBACK_FAILED, NULL,
       "the peer has a token, but this process requires a certificate" },
     { SSL_R_TLSV1_ALERT_UNKNOWN_CA, unlike_token, refused },
@@ -70,7 +70,7 @@ static const char *meaning_of(int reason, enum tt_secure_mode mode)
     return NULL;
 }
 
-/* Explains why its certificate is invalid here. */
+/* Explains why this end rejects the peer's certificate. */
 static void describe_certificate_error(char *why, const SSL *ssl)
 {
     const long wrong = SSL_get_verify_result(ssl);

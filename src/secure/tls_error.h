@@ -1,4 +1,4 @@
-/* OpenSSL errors in plain words for the user. */
+/* OpenSSL errors, converted to messages for the user. */
 #ifndef TT_SECURE_TLS_ERROR_H
 #define TT_SECURE_TLS_ERROR_H
 

@@ -24,7 +24,8 @@ static tutti_status round_agree(tutti_run *run, uint64_t flags, int64_t timeout_
     return st;
 }
 
-/* Returns the outcome of the remaining members, even after a loss. */
+/* After a loss, returns PEER_LOST; the message contains the flags on which the remaining members
+ * agree. */
 static tutti_status agreed_status(const tutti_run *run, const struct tt_member_act *result)
 {
     char left[80];

@@ -90,7 +90,7 @@ tutti_status tt_saved_take(struct tt_operation *o)
     return TUTTI_OK;
 }
 
-/* The tag and its copies belong to the operation until it is judged. */
+/* The tag and its copies belong to the operation until tt_operation_judge has returned. */
 void tt_saved_restore(tutti_run *run, const struct tt_tag *t, const struct tt_saved *saved)
 {
     if (!tt_is_saved(saved))

@@ -32,7 +32,7 @@ struct batch {
     tutti_status failed;        /* error of an operation that could not begin */
 };
 
-/* Handles the end of slot s's operation in the engine, with status st. */
+/* Handles the completion of slot s's operation in the engine, with status st. */
 static void slot_end(struct batch *b, struct slot *s, tutti_status st)
 {
     tt_run_lock(b->run);
@@ -153,8 +153,8 @@ static tutti_status first_error(const struct batch *b)
     return b->failed ? b->failed : TUTTI_OK;
 }
 
-/* Returns the latest deadline of the single operations. Operations in flight share it, and
- * operations that wait for a slot have no other. */
+/* Returns the latest of the operations' deadlines. It applies to all of them, in flight or waiting
+ * for a slot. */
 static uint64_t deadline_from_now(const struct batch *b)
 {
     uint64_t deadline_ns = 0;
@@ -175,7 +175,8 @@ static bool batch_is_late(const struct batch *b)
     return false;
 }
 
-/* Returns the remaining operation with the largest `least`. If that is satisfied, it is for all. */
+/* Returns the remaining operation with the largest `least`. A view that satisfies it satisfies
+ * all. */
 static const tutti_elastic *largest_least(const struct batch *b)
 {
     const tutti_elastic *most = &b->ops[b->left[0]];

@@ -112,7 +112,7 @@ size_t tt_member_card_candidates(const struct tt_member_card *own,
     size_t n, near;
     bool here;
 
-    /* equal host numbers by chance */
+    /* different hosts with equal host IDs by chance */
     if (place == TT_MARK_ELSEWHERE && inside.host == own->inside.host) {
         inside.host++;
         tt_endpoint_without_loopback(&inside);
@@ -120,7 +120,7 @@ size_t tt_member_card_candidates(const struct tt_member_card *own,
     here = inside.host == own->inside.host;
     n = tt_endpoint_candidates(&own->inside, &inside, out);
     if (here && place == TT_MARK_HERE && n > 1)
-        n = 1;      /* a peer that refuses at loopback has ended (peers.c) */
+        n = 1;      /* a peer whose loopback address refuses connections has ended (peers.c) */
     near = !here && is_behind_other_nat(own, peer) ? 0 : tt_endpoint_near(&own->inside, &inside);
     if (!peer->has_outside)
         return n;

@@ -1,11 +1,11 @@
-/* Tentative operations return when their part is done on this member; their outcome follows
- * later. The next operation of the tag provides it: no member can complete it before all have
- * begun it, and each member begins it only after completing the previous one. Otherwise a commit
- * provides the outcome. An operation of a role or group completes before members of others have
- * begun it, so it does not decide a previous one. Therefore none may be pending then, and each
- * member passes to the commit which operations it has begun. Until the outcome, the run keeps
- * the backup of overwritten input, and the caller's descriptor. The outcome is stored there only
- * during a call of the program.
+/* Tentative operations return when their part is done on this member; their outcome follows later.
+ * The next operation of the tag provides it: no member can complete it before all have begun it,
+ * and each member begins it only after completing the previous one. Otherwise a commit provides the
+ * outcome. An operation of a role or group may complete before members of other roles or groups
+ * have begun theirs, so it does not decide a previous one. Therefore no previous one may be
+ * pending, and each member passes to the commit which operations it has begun. Until the outcome,
+ * the run keeps the backup of overwritten input, and the caller's descriptor. The outcome is
+ * written to the descriptor only during a call of the program.
  *
  * If a member is lost, some members get the error from the tentative operation still in
  * progress, and others from a later call. Their next calls would then differ. Therefore each tag
@@ -24,8 +24,9 @@ bool tt_deferred_fits(const tutti_elastic *op)
             op->coll == TUTTI_ALLGATHER || op->coll == TUTTI_ALLTOALL || op->coll == TUTTI_BARRIER);
 }
 
-/* An operation without data or other members does not wait for others. Counts may differ between
- * scopes, but all members of the view must decide alike. */
+/* An operation without data, or in a view of one member, is not tentative, since it waits for no
+ * other member. In a role or group this ignores the count: counts may differ between these, but all
+ * members of the view must decide alike. */
 bool tt_deferred_is(const tutti_run *run, const tutti_elastic *op)
 {
     return op->tentative && run->space.nranks > 1 &&
@@ -56,8 +57,8 @@ void tt_deferred_clear_all(tutti_run *run)
         tt_deferred_clear_pending(run, tag);
 }
 
-/* If all members refuse it, no commit is needed. If only this member's call was invalid, a
- * decision is pending on the others, and they commit. Therefore this member commits as well,
+/* If all members refuse the operation, no commit is needed. If only this member's call was invalid,
+ * a decision is pending on the others, and they commit. Therefore this member commits as well,
  * before the view changes. */
 void tt_deferred_refused(tutti_run *run, const struct tt_operation *o)
 {
@@ -123,7 +124,7 @@ static void deliver_outcome(tutti_run *run, struct tt_tag *t)
         was.op->status = TUTTI_OK;
         return;
     }
-    if (!was.done) /* never known: this member has left the run */
+    if (!was.done) /* the outcome remains unknown: this member has left the run */
         st = tt_run_check(run);
     run->stats.restored++;
     tt_saved_restore(run, t, &was.saved);
@@ -176,7 +177,7 @@ tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, 
     const tutti_status st = tt_round_call(run, &call, deadline_ns, name, &result);
 
     if (st && !run->over)
-        return st; /* it had no effect */
+        return st; /* the commit had no effect */
     for (uint32_t tag = 0; tag < run->ntags; tag++) {
         tt_deferred_await(run, tag, tt_run_deadline(run, 0));
         tt_deferred_clear_pending(run, tag);
@@ -195,10 +196,10 @@ static bool all_delivered(const tutti_run *run)
     return true;
 }
 
-/* A MISMATCH is possible: another member may still be in the call that formed this view, detect
- * a loss there, and call for the next view at once. That member has tried no operation in this
- * view. Therefore no operation of all members was completed, and the undecided ones have failed.
- * Those of a role or group that completed get their outcomes when the epoch is over. */
+/* A MISMATCH is possible: another member may still be in the call that formed this view, detect a
+ * loss there, and call for the next view at once. That member has tried no operation in this view.
+ * Therefore no operation of all members was completed, and the undecided ones have failed.
+ * Completed operations of a role or group get their outcomes when the epoch is over. */
 tutti_status tt_deferred_close(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     bool outcome;

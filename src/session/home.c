@@ -42,8 +42,8 @@ uint64_t tt_run_home_lost(tutti_run *run)
     return 0;
 }
 
-/* The world ends with its last communicator, which the program may hold; until then it is
- * detached. */
+/* The world is destroyed with its last communicator, which the program may still use; until then it
+ * is detached from the run. */
 void tt_run_home_leave(struct tt_run_home *h)
 {
     if (h->world)

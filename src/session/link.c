@@ -53,7 +53,7 @@ static void select_next_address(tutti_run *run, const char *how)
 
 void tt_link_disconnect(tutti_run *run)
 {
-    /* it hangs, although its system still accepts connections */
+    /* the coordinator hangs, although its kernel still accepts connections */
     if (!run->m.over && run->link.channel)
         select_next_address(run, "it sent nothing for too long, or an invalid message");
     link_drop(run);
@@ -74,8 +74,8 @@ static void link_broke(tutti_run *run, const char *how)
     tt_run_wake(run);
 }
 
-/* Handles an invalid peer instead of a coordinator. A member that was never connected ends, and
- * the waiting call returns the reason. */
+/* The peer is not a valid coordinator. If it has the only address, and has never accepted this
+ * member, the waiting call fails with the reason. */
 static void link_refused(tutti_run *run, const char *why)
 {
     char text[TT_ERROR_BYTES];
@@ -194,7 +194,8 @@ void tt_link_event(tutti_run *run)
     while (l->state == TT_LINK_UP && (got = tt_channel_next(l->channel, &data, &bytes)) > 0)
         tt_member_frame(&run->m, data, bytes, tt_now_ns());
     if (got == 0)
-        got = sent;     /* handle its last messages first: they may contain the reason */
+        got = sent;     /* handle the coordinator's last messages first: they may contain the
+                           reason */
     /* tutti_run_join waits for the id, for which the machine emits no action */
     pthread_cond_broadcast(&run->changed);
     if (l->state != TT_LINK_UP)

@@ -1,7 +1,7 @@
-/* Format of each word: the lower 48 bits of the number, then 15 bits of a count, then a flag.
- * The number consists of a counter of 32 bits, and of the coordinator's starts in 16 bits. At
- * the coordinator's 65,536th start the largest words are once the oldest. All members still read
- * the same, outdated, update, until all have received the new one. */
+/* Format of each word: the lower 48 bits of the number, then 15 bits of a count, then a flag. The
+ * number consists of a counter of 32 bits, and of the coordinator's starts in 16 bits. At the
+ * coordinator's 65,536th start the number wraps: until all members have received a new update, all
+ * of them read the same outdated one. */
 #include "session/membership_updates.h"
 
 #include "base/status.h"

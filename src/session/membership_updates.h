@@ -1,8 +1,8 @@
-/* Membership updates that members exchange with an operation. Each of the three words contains
- * the update's number and a part of its content. Therefore the element-wise maximum over all
- * members is the newest update. An outcome is an all-reduce of these words, whose size does not
- * depend on the number of members. They fit in one message of the engine (TT_CELL_INLINE), which
- * makes an outcome short. */
+/* Membership updates that members exchange with an operation. Each of the three words contains the
+ * update's number and a part of its content. Therefore the element-wise maximum over all members is
+ * the newest update. Members exchange them by an all-reduce, whose size does not depend on the
+ * number of members. They fit in one inline message of the engine (TT_CELL_INLINE), which makes
+ * this fast. */
 #ifndef TT_SESSION_MEMBERSHIP_UPDATES_H
 #define TT_SESSION_MEMBERSHIP_UPDATES_H
 

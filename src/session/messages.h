@@ -13,8 +13,8 @@
 #include "boot/boot.h"
 #include "elastic/message.h"
 
-#define TT_MESSAGE_BYTES_MAX (TT_CARD_BYTES + 64)      /* of one message; a text is shorter */
-/* message text, also with descriptions of two operations, with NUL */
+#define TT_MESSAGE_BYTES_MAX (TT_CARD_BYTES + 64)      /* maximum; texts are shorter */
+/* size of a message text with NUL; enough for descriptions of two operations */
 #define TT_MESSAGE_TEXT_BYTES 800
 
 enum tt_message_kind {
@@ -47,7 +47,7 @@ struct tt_message_end {
     uint64_t id;
     uint8_t nonce[TT_NONCE_BYTES];
 };
-/* Computes the proof of `by` (which connected, or accepted) for `to` that it has the secret. */
+/* Computes the proof for `to` that `by` has the secret. connects: `by` initiated the connection. */
 void tt_message_prove(uint8_t out[TT_MAC_BYTES], const uint8_t secret[TT_COOKIE_BYTES],
                       bool connects, const struct tt_message_end *by,
                       const struct tt_message_end *to);

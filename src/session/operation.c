@@ -1,7 +1,7 @@
 /* Elastic operations. A collective on the tag's communicator is followed by an all-reduce of the
  * members' latest update on the same communicator. Its completion proves that all members have
- * completed the collective: the operation is FINAL. It takes log2 n exchanges of a few bytes
- * over existing connections, and distributes the update.
+ * completed the collective: the operation is FINAL. The all-reduce takes log2 n exchanges of a few
+ * bytes over existing connections, and distributes the update.
  *
  * Small operations with the same result on all members omit this all-reduce, unless the tag has
  * had no update for some time. A member that completes one has SETTLED it. When the epoch ends,
@@ -23,8 +23,8 @@
 
 #define MEASURED_BYTES_MIN (1u << 20)   /* as documented in tutti/elastic.h */
 #define SAME_TIME_NS (20 * TT_MS)
-/* likewise: every UPDATE_EVERY-th operation of a tag that could be settled, and the first one,
- * exchanges updates instead */
+/* also documented there: of the operations of a tag that could be settled, the first one and every
+ * UPDATE_EVERY-th exchange updates instead */
 #define UPDATE_EVERY 8u
 
 /* ---- arguments ---- */
@@ -180,8 +180,9 @@ static tutti_status epoch_is_over(const tutti_run *run)
     return tt_fail_again(TUTTI_ERR_PEER_LOST, why);
 }
 
-/* Returns the algorithm. If the order of ranks was optimized for one or two rings or for trees,
- * a long all-reduce uses it. With replica groups the order is that of one role. */
+/* Returns the algorithm. If the order of ranks was optimized for one or two rings or for trees, a
+ * long all-reduce uses the corresponding algorithm. With replica groups the order is that of one
+ * role. */
 static const char *operation_algo(const tutti_run *run, const tutti_elastic *op)
 {
     if (run->m.conf.nroles > 1 && op->scope != TUTTI_SCOPE_ROLE)
@@ -194,7 +195,7 @@ static const char *operation_algo(const tutti_run *run, const tutti_elastic *op)
         return "allreduce_ring";
     case TT_RING_AS_TWO_RINGS:
         return "allreduce_two_rings";
-    case TT_RING_AS_TREES: /* trees do not attribute errors to ranks */
+    case TT_RING_AS_TREES: /* trees do not attribute quantization errors to ranks */
         return op->error_feedback ? NULL : "allreduce_dtree";
     default:
         return NULL;
@@ -210,9 +211,9 @@ static enum tt_op_mode operation_mode(const struct tt_operation *o)
                                           : TT_MODE_ABORT;
 }
 
-/* Returns the result's size of a collective with the same result on all members, which none has
- * before all have begun; a barrier counts as one byte. 0: another collective, or the result is
- * too large. */
+/* Returns the size of a small result that is equal on all members, and that none has before all
+ * have begun. A barrier counts as one byte. 0: another collective, or a result that is too
+ * large. */
 static size_t small_result(const struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
@@ -227,8 +228,8 @@ static size_t small_result(const struct tt_operation *o)
     return op->count <= TT_SETTLED_BYTES / each ? op->count * each : 0;
 }
 
-/* Returns whether the first member with the result settles it. Equal on all members: it depends
- * only on the compared descriptors, and on earlier operations of the tag. */
+/* Returns whether the first member with the result settles the operation. Equal on all members: it
+ * depends only on the compared descriptors, and on earlier operations of the tag. */
 static bool is_settled(const tutti_run *run, const struct tt_operation *o, uint64_t n)
 {
     return o->op->mode != TUTTI_PARTIAL && !o->tentative && run->m.conf.nroles == 1 &&
@@ -335,8 +336,8 @@ tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **reques
     const tutti_elastic *op = o->op;
     const void *src = op->withholds ? op->dst : op->src;
     tutti_call *call = &o->call;
-    const tutti_status st = tt_saved_take(o); /* copied here, since no other thread waits for the
-                                              lock: the copy may be large */
+    const tutti_status st = tt_saved_take(o); /* copied without the lock, since a large copy would
+                                                 delay other threads */
 
     if (st)
         return st;
@@ -417,7 +418,7 @@ void tt_operation_voted(tutti_run *run, struct tt_operation *o)
 }
 
 /* Returns whether another member's deadline passed. If this member's deadline passes at the same
- * time, it counts as its own, unless this process was suspended. */
+ * time, the timeout counts as this member's, unless this process was suspended. */
 static bool is_other_deadline(const struct tt_operation *o, tutti_status st)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -434,7 +435,8 @@ void tt_operation_fail(tutti_run *run, struct tt_operation *o, tutti_status st)
 
     snprintf(o->kept->why, sizeof o->kept->why, "%s", tutti_last_error());
     if (!run->over)
-        /* else the others would get only the coordinator's message, without the position */
+        /* otherwise the other members would receive only the coordinator's message, without the
+         * details */
         tt_view_comms_read_reports(run);
     theirs = is_other_deadline(o, st);
     /* for this member the epoch has ended, whichever report arrives first */
@@ -493,8 +495,8 @@ static tutti_status lost_status(tutti_run *run, const struct tt_operation *o)
     return o->failed ? tt_fail_again(o->failed, o->kept->why) : epoch_is_over(run);
 }
 
-/* Keeps the update of the first operation, by number and tag, that had the latest update.
- * Independent of the order of threads. */
+/* Keeps the update of the first operation, by number and tag, that had the latest update. This does
+ * not depend on the order of threads. */
 static void keep_update(tutti_run *run, const struct tt_operation *o)
 {
     const struct tt_tag *t = &run->tags[o->tag];
@@ -509,9 +511,9 @@ static void keep_update(tutti_run *run, const struct tt_operation *o)
     run->heard_tag = o->tag;
 }
 
-/* Waits for the outcome. If no coordinator decides it within the timeout of a call, the member
- * must leave, because its state would differ from the others'. The operation's own deadline may
- * pass before; then the operation is not repeated. */
+/* Waits for the outcome. If no coordinator decides it within the timeout of a call, the member must
+ * leave, because its state would differ from the others'. The operation's own deadline may pass
+ * earlier; then the operation is not repeated. */
 static void wait_outcome(tutti_run *run, const struct tt_operation *o)
 {
     uint64_t deadline_ns;
@@ -539,7 +541,8 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
     bool final;
 
     wait_outcome(run, o);
-    /* the thread that forms the next view waits for outcomes: the machine accepts no call before */
+    /* the thread that forms the next view waits for outcomes: until then the machine accepts no
+     * call */
     tt_operation_leave_engine(run, o);
     final = t->done && t->state != TT_OP_RESTORED && t->state != TT_OP_NONE;
     if (final) {
@@ -560,7 +563,7 @@ tutti_status tt_operation_judge(tutti_run *run, struct tt_operation *o)
         run->stats.restored += !t->done || t->state == TT_OP_RESTORED; /* else it was refused */
         tt_saved_restore(run, t, &o->saved);
     }
-    tt_deferred_deliver(run, o->tag); /* after this one, since it may use the same memory */
+    tt_deferred_deliver(run, o->tag); /* after this one, since both may use the same memory */
     o->op->status = st;
     o->op->epoch = o->epoch;
     tt_subgroup_drop(o);
@@ -607,7 +610,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
         return st;
     if (run->over)
         return tt_run_check(run);
-    /* another thread has formed it, for operations with another `least` */
+    /* another thread has formed the view, for operations with another `least` */
     if (run->space.epoch > epoch && !run->m.stopped) {
         st = tt_view_suffices(run, op->least, tt_operation_call());
         return st ? tt_fail_again(TUTTI_ERR_ABORTED, tutti_last_error()) : TUTTI_OK;
@@ -628,7 +631,7 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
     st = await_others(run, &deadline_ns);
     if (!st)
         st = tt_view_again(run, op->least, deadline_ns, tt_operation_call(), &result);
-    if (st == TUTTI_ERR_MISMATCH) /* their deadlines may have passed first */
+    if (st == TUTTI_ERR_MISMATCH) /* the deadlines of the other members may have passed first */
         st = tt_run_epoch_over(run, tt_operation_call(),
                                "; other members did not retry, and called other operations (call "
                                "tutti_run_epoch for the next view)");

@@ -1,5 +1,5 @@
-/* State of an operation that its steps share: the name of the call, its timeout, its place in the
- * engine. */
+/* State of an operation that its steps share: the name of the call, its timeout, and whether it is
+ * in the engine. */
 #include "session/run.h"
 
 static const char of_one[] = "tutti_run_collective";

@@ -1,7 +1,7 @@
 /* Optimization of the ring order. The members measure the links between them (elastic/survey.h)
- * over their control connections, and report the results to the coordinator. It computes the
- * order (elastic/coord_ring.c), which an epoch adopts. The service thread measures, so that the
- * program can continue.
+ * over their control connections, and report the results to the coordinator. The coordinator
+ * computes the order (elastic/coord_ring.c), and the next epoch adopts it. The service thread
+ * measures, so that the program can continue.
  *
  * With replica groups, the members of one role measure each other, and all roles measure at the
  * same time. The ranks of a survey are then those of the role's scope. */
@@ -192,9 +192,9 @@ static tutti_status survey_over(tutti_run *run)
 
 static uint64_t known_or_zero(uint64_t ns) { return ns == TT_RING_NONE ? 0 : ns; }
 
-/* Runs from the measurement, which has begun if needed, to the new view. Called at once, so that
- * a member in another call detects the mismatch. The caller holds the lock; it is released while
- * waiting. */
+/* Makes the call, after a measurement has begun if needed, and forms the new view. The call is made
+ * at once, so that the mismatch with another call is detected. The caller holds the lock; it is
+ * released while waiting. */
 static tutti_status optimize(tutti_run *run, tutti_ring *ring, bool measures, uint64_t deadline_ns,
                              tutti_view *out)
 {

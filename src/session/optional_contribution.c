@@ -1,7 +1,7 @@
-/* Operations in which members may withhold their input (TUTTI_PARTIAL). First, the members of
- * the scope announce by an all-gather whether they contribute. Thus the number is known before
- * any member can be COMPLETE, and an outcome after a loss can include it. It is also known when
- * an average divides its last sum. A member that withholds contributes zeros. */
+/* Operations in which members may withhold their input (TUTTI_PARTIAL). First, the members of the
+ * scope announce by an all-gather whether they contribute. Thus the number of contributors is known
+ * before any member completes the operation: an outcome after a loss can include it, and an average
+ * can divide by it. A member that withholds contributes zeros. */
 #include <stdlib.h>
 
 #include "session/run.h"

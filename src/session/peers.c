@@ -1,8 +1,8 @@
-/* Control connections to the other members. They carry messages apart from the data, and show
+/* Control connections to the other members. They carry messages separately from the data, and show
  * whether two members can reach each other. The member with the lower id connects. If it cannot
- * reach the other (behind an address translation), the other tries, too. A lost connection is
- * re-established; a member is suspected only if that fails for a whole lease. If its system
- * refuses connections at once, its process has ended. */
+ * reach the other one (e.g. behind NAT), the other one tries, too. A lost connection is
+ * re-established; a member is suspected only if that fails for a whole lease. If the member's host
+ * refuses connections, its process has ended. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -23,10 +23,11 @@
 #define QUEUE_BYTES (1u << 20)
 /* maximum size of a message of an authenticated member */
 #define FRAME_BYTES (TT_TRANSFER_HEAD_BYTES + TT_TRANSFER_PIECE_BYTES)
-/* messages of one connection before others are served: an array may consist of many pieces */
+/* messages handled of one connection before others are served: an array may have many pieces */
 #define MESSAGES_AT_ONCE 8
-#define CHUNKS_AT_ONCE 16               /* chunks of a measurement, likewise */
-/* connections to one member: each end may make one, and another before a cut is noticed */
+#define CHUNKS_AT_ONCE 16               /* chunks of a measurement sent before others are served */
+/* maximum connections to one member: each end may open one, and a second one before it detects that
+ * the first is broken */
 #define CONNS_OF_ONE 4
 
 _Static_assert(FRAME_BYTES >= TT_MESSAGE_BYTES_MAX && FRAME_BYTES < QUEUE_BYTES / 4 * 3,
@@ -69,7 +70,7 @@ static void peer_want(tutti_run *run, const struct tt_surroundings_seat *seat, u
     p->try_ns = run->m.id < p->id ? now_ns : now_ns + patience_ns;
 }
 
-/* The connection leaves its place for unauthenticated peers. */
+/* Releases the connection's slot for unauthenticated peers. */
 static void end_unauthenticated(tutti_run *run, struct tt_peer_conn *c)
 {
     run->nstrangers -= c->stranger;
@@ -110,7 +111,7 @@ void tt_peers_update(tutti_run *run, uint64_t now_ns)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Serves the next request when the previous piece has been passed to the system. Thus other
+/* Serves the next request when the previous piece has been passed to the kernel. Thus other
  * messages wait for one piece at most. */
 static void serve_requests(tutti_run *run, struct tt_peer_link *p)
 {
@@ -311,8 +312,8 @@ static bool is_in_view(const tutti_run *run, const struct tt_peer_link *p)
     return tt_run_rank_of(run, p->id) != UINT32_MAX;
 }
 
-/* Handles a failed attempt to connect. A member that was connected before listens while it
- * lives. If it refuses at each of its addresses, its process has ended. */
+/* Handles a failed attempt to connect. A member that was connected before listens as long as it
+ * runs. If each of its addresses refuses connections, its process has ended. */
 static void connect_failed(tutti_run *run, struct tt_peer_link *p, int err, uint64_t now_ns)
 {
     struct tt_address at[TT_CARD_ADDRESSES];
@@ -384,7 +385,8 @@ static uint32_t peers_count_unauthenticated(const tutti_run *run, const uint8_t 
 
 /* Closes an unauthenticated connection if there are too many: the oldest one of the address with
  * the most. Thus a flood from one address does not affect others. At the same address it affects
- * only idle connections, since a member authenticates itself before as many others arrive. */
+ * only idle connections, since a member authenticates itself before that many other connections
+ * arrive. */
 static void peers_limit_unauthenticated(tutti_run *run)
 {
     struct tt_peer_conn *worst = NULL;
@@ -404,8 +406,8 @@ static void peers_limit_unauthenticated(tutti_run *run)
     tt_peer_conn_end(worst);
 }
 
-/* Accepts at most one connection per place, because closed connections are freed at the end of
- * the pass. */
+/* Accepts at most TT_RUN_STRANGERS connections per pass, because closed ones are freed only at its
+ * end. */
 void tt_peers_accept(tutti_run *run, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < TT_RUN_STRANGERS; i++) {
@@ -469,7 +471,7 @@ void tt_peers_event(tutti_run *run, struct tt_peer_conn *c)
         tt_peer_conn_update_events(run, c);
 }
 
-/* Frees closed connections, and schedules new attempts to their members. */
+/* Frees closed connections, and schedules new attempts to connect to their members. */
 void tt_peers_settle(tutti_run *run)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -560,7 +562,7 @@ void tt_peers_tick(tutti_run *run, uint64_t now_ns)
     }
     for (struct tt_peer_link *p = run->peers; p; p = p->next) {
         if (p->trying && !p->trying->channel && now_ns >= p->beside_ns)
-            p->trying = NULL; /* its attempt continues */
+            p->trying = NULL; /* the attempt continues in parallel */
         if (p->wanted && !p->conn && !p->trying && now_ns >= p->try_ns)
             try_address(run, p, now_ns);
         if (p->wanted && !p->conn && now_ns >= p->suspect_ns)

@@ -16,17 +16,17 @@ static bool optimizes(const tutti_run *run)
 }
 
 /* Returns whether the measurement cannot complete: the epoch is over, and members that were
- * notified of that before they measured never will. */
+ * notified of this before they measured will not measure any more. */
 static bool measurement_is_void(const tutti_run *run)
 {
     return optimizes(run) && run->m.stopped;
 }
 
 /* Waits for the machine's CALL_DONE. After the deadline the call is cancelled, but a result that
- * arrives first still counts. The coordinator confirms a cancellation at once. If there is none,
- * it has the default timeout of calls. If a member repeats an operation after its replica group
- * became incomplete, it is now a newcomer, and cancels at once: when it is admitted, the others
- * will be in other calls. */
+ * arrives first still counts. The coordinator confirms a cancellation at once; without a
+ * coordinator, the member leaves the run after the default timeout of calls. If its replica group
+ * becomes incomplete while it repeats an operation, the member is a newcomer, and cancels at once:
+ * when it is admitted, the others will be in other calls. */
 static tutti_status wait_done(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     bool cancelled = false;
@@ -70,8 +70,8 @@ tutti_status tt_round_refuse(tutti_run *run, const char *name)
     return tt_round_collides(run, name);
 }
 
-/* Returns whether one member called `epoch` and the other `commit`. The commit may be part of
- * its epoch call (tt_deferred_close), which its program did not make explicitly. */
+/* Returns whether one member called `epoch` and the other `commit`. The commit may be part of an
+ * epoch call (tt_deferred_close), so that the program did not call it explicitly. */
 static bool met_commit(const struct tt_member_act *r)
 {
     return (r->differs & (uint8_t) ~(TT_DIFFERS_OVER | TT_DIFFERS_BACK)) == TT_DIFFERS_CALL &&
@@ -145,7 +145,7 @@ static tutti_status no_view(const tutti_run *run, const char *name, const struct
                        : "");
 }
 
-/* Returns the error of an `optimize` call that all had made. */
+/* Returns the error of a passed deadline in `optimize`, after all members had called it. */
 static tutti_status not_measured(const tutti_run *run, const char *name,
                                  const struct tt_member_act *r)
 {

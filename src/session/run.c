@@ -161,7 +161,7 @@ static void run_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_OP_DONE:
         op_done(run, act);
         if (act->state != TT_OP_RESTORED && !run->m.stopped)
-            return; /* its own thread makes it final */
+            return; /* no waiting thread must be woken for this */
         break;
     case TT_MEMBER_ACT_CALL_DONE:
         run->call_done = true;
@@ -313,7 +313,7 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
         return st;
     tt_descriptors_raise();
     tt_view_comms_constants();
-    began_ns = tt_now_ns(); /* name resolution counts from here on */
+    began_ns = tt_now_ns(); /* the timeout includes name resolution */
     run = run_create();
     if (!run)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for a run");
@@ -340,8 +340,8 @@ tutti_status tutti_run_join(tutti_run **out, const tutti_run_conf *of_caller)
     return TUTTI_OK;
 }
 
-/* Returns whether the process is exiting. Threads may have been stopped while holding locks, so
- * nothing can be done; the exit frees everything. */
+/* Returns whether the process is exiting. Other threads may be blocked forever while they hold
+ * locks, so nothing can be released; the exit frees everything. */
 static bool is_too_late(const tutti_run *run)
 {
     return tt_openssl_is_over() && !tt_secure_is_plain(run->secure);
@@ -373,7 +373,7 @@ void tutti_run_destroy(tutti_run *run)
     tt_assert(run->noperations == 0 && !run->calling); /* no call may be in progress */
     if (!run->over)
         tt_member_part(&run->m, tt_now_ns());
-    tt_run_wake(run); /* the machine may be finished in time */
+    tt_run_wake(run); /* the machine's next timer may now be earlier */
     while (!run->over)
         tt_run_wait(run, TT_NEVER);
     tt_run_unlock(run);

@@ -1,4 +1,4 @@
-/* A member's activity around its state machine (elastic/member.h). Internal to this room.
+/* A member's activity around its state machine (elastic/member.h). Internal to this directory.
  *
  * One lock protects everything of a run except the data connections. A service thread handles
  * the connection to the coordinator, the control connections to other members, and the timers.
@@ -30,16 +30,16 @@
 
 #define TT_RUN_COORDINATORS 16
 #define TT_RUN_TROUBLES 16
-/* waiting requests of one member; it has at most TT_TRANSFER_WINDOW in flight, and more only
- * while plans change */
+/* queued requests of one member; it has at most TT_TRANSFER_WINDOW in flight, and more only while
+ * plans change */
 #define TT_RUN_REQUESTS 32u
-/* a deadline noticed this late passed while the process was stopped */
+/* if a deadline is noticed this late, the process was suspended when it passed */
 #define TT_RUN_STILL_NS TT_SECOND
 #define TT_RUN_STRANGERS 64u            /* unauthenticated connections */
 
 /* ---- the coordinator ---- */
 
-/* A wait that may be unsuccessful, and is therefore logged. */
+/* A wait that may never succeed, and is therefore logged. */
 struct tt_run_waiting {
     uint64_t since_ns;                  /* 0: not waiting */
     uint64_t tell_ns;                   /* time of the next log line */
@@ -67,16 +67,16 @@ struct tt_peer_conn {
     struct tt_peer_conn *next;
     struct tt_peer_link *peer;          /* NULL: an incoming connection that is not authenticated
                                            yet */
-    bool connects;                      /* initiated by this end; closed with the peer */
-    bool greeted, proved;               /* received from the other end */
+    bool connects;                      /* initiated by this end */
+    bool greeted, proved;               /* HELLO and PROOF were received from the other end */
     bool stranger;                      /* incoming, not authenticated, and in one of the
-                                           TT_RUN_STRANGERS places */
+                                           TT_RUN_STRANGERS slots */
     uint8_t origin[16];                 /* remote address of an unauthenticated peer, in IPv6
                                            form */
     int fd;                             /* while it connects: no channel yet */
     struct tt_channel *channel;
     uint32_t events;
-    uint32_t unsent_bytes;              /* maximum unsent bytes in the system; 0: unlimited */
+    uint32_t unsent_bytes;              /* maximum unsent bytes in the kernel; 0: unlimited */
     uint64_t give_up_ns;                /* until authenticated */
     struct tt_message_end own, other;
     bool more;                          /* it has more messages than one pass handles */
@@ -91,12 +91,12 @@ struct tt_peer_requests {
     } ring[TT_RUN_REQUESTS];
 };
 
-/* A member that may have to be reached. */
+/* A member to which this one may need a connection. */
 struct tt_peer_link {
     struct tt_peer_link *next;
     uint64_t id;
     struct tt_member_card card;
-    enum tt_mark_place place;           /* place of its mark when it became wanted */
+    enum tt_mark_place place;           /* where its mark was found when it became wanted */
     bool wanted;                        /* in the view, or proposed */
     struct tt_peer_conn *conn;          /* last authenticated connection; NULL: none */
     struct tt_peer_conn *trying;        /* latest outgoing connection that is not authenticated
@@ -120,7 +120,8 @@ struct tt_peer_link {
 /* A world, and its members by job rank. */
 struct tt_run_home {
     struct tt_world *world;
-    uint64_t epoch;                     /* epoch in which it was created, as its name; 0: none */
+    uint64_t epoch;                     /* epoch in which it was created, which identifies it; 0:
+                                           none */
     uint32_t n;
     uint64_t *ids;                      /* [n] */
 };
@@ -129,10 +130,10 @@ struct tt_run_home {
 struct tt_view_comms {
     uint64_t epoch;                     /* 0: none */
     uint32_t rank, nranks;
-    tutti_comm *comm;                   /* the program's */
+    tutti_comm *comm;                   /* the program's communicator */
     tutti_comm **tags;                  /* [run->ntags] of all members */
-    tutti_comm **roles, **groups;       /* likewise, of this member's role and group; NULL: no
-                                           replica groups */
+    tutti_comm **roles, **groups;       /* [run->ntags] each, of this member's role and group; NULL:
+                                           no replica groups */
 };
 
 /* Backup of an operation's overwritten input and residuals, one after the other, in one of its
@@ -151,7 +152,8 @@ static inline bool tt_is_saved(const struct tt_saved *s)
 /* An operation that has returned before its outcome. */
 struct tt_deferred {
     tutti_elastic *op;                  /* the program's descriptor; NULL: none */
-    uint64_t n;                         /* number within the tag, as counted by the machine */
+    uint64_t n;                         /* sequence number within the tag, as counted by the
+                                           machine */
     bool done;                          /* the outcome is known: */
     uint8_t state;
     struct tt_saved saved;
@@ -172,7 +174,7 @@ struct tt_tag {
     const struct tt_operation *inside;  /* in the engine; NULL: none */
     uint64_t inside_ns;                 /* time of the next report to the coordinator */
     bool done;                          /* the outcome is known: */
-    bool given;                         /* with its result, which the machine has */
+    bool given;                         /* the outcome included the result, which is in `results` */
     uint8_t state;                      /* enum tt_op_state */
     uint64_t n;
     struct tt_membership news;
@@ -235,10 +237,10 @@ struct tutti_run {
     uint32_t ncoordinators;
     struct tt_member_card card;
     struct tt_mark mark;                /* its number is in the card */
-    struct tt_outside outside;          /* of its data connections */
+    struct tt_outside outside;          /* announced address and ports of its data connections */
     uint32_t forks;                     /* number of forks before it joined */
 
-    uint16_t trace;                     /* its number in traces (trace/comms.h) */
+    uint16_t trace;                     /* its ID in traces (trace/comms.h) */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -252,7 +254,7 @@ struct tutti_run {
                                                then proposed ones */
     uint8_t *scratch;
     uint8_t (*results)[TT_SETTLED_BYTES];   /* [TT_ELASTIC_TAGS] results of small operations;
-                                               touched only for used tags */
+                                               accessed only for used tags */
     bool over;
     tutti_status over_status;
     char over_why[TT_ERROR_BYTES];
@@ -293,7 +295,7 @@ struct tutti_run {
                                            space */
     uint32_t nowing;                    /* tags with a tentative operation that was tried */
     bool recovering;                    /* an operation's thread forms the next view */
-    bool dropped;                       /* and this member's replica group is not in it */
+    bool dropped;                       /* and this member's replica group is not in that view */
     bool put_out;                       /* removed from the view with its replica group, and not
                                            admitted again yet */
     uint64_t expected;                  /* epoch to which this member was admitted after it had
@@ -316,11 +318,11 @@ static inline void tt_run_unlock(tutti_run *run) { pthread_mutex_unlock(&run->lo
 static inline bool tt_run_is_inherited(const tutti_run *run) { return run->forks != tt_forks(); }
 
 /* run_state.c */
-/* Waits for a change, until deadline_ns at most. Returns false after it. The lock is held before
- * and after. */
+/* Waits for a change until deadline_ns. Returns false if the deadline has passed. The lock is held
+ * before and after. */
 bool tt_run_wait(tutti_run *run, uint64_t deadline_ns);
-/* As tt_run_wait. A deadline that passed while the process was stopped, or its machine suspended,
- * restarts with the default timeout. */
+/* As tt_run_wait. A deadline that passed while the process or its host was suspended is replaced by
+ * a new one, after the default timeout. */
 bool tt_run_wait_awake(tutti_run *run, uint64_t *deadline_ns);
 /* Returns OK, or the reason why this member is not in the run any more. The caller holds the
  * lock. */
@@ -330,8 +332,8 @@ tutti_status tt_run_lost(const char *format, ...) __attribute__((format(printf, 
 /* As tt_run_lost, for a call whose epoch is over, with the reason; `more` is appended. The caller
  * holds the lock. */
 tutti_status tt_run_epoch_over(const tutti_run *run, const char *name, const char *more);
-/* Ends the epoch for all members because of this error. PENDING: the error is another member's,
- * which reports it. The caller holds the lock. */
+/* Ends the epoch for all members because of this error. PENDING: the error is that of another
+ * member, which reports it. The caller holds the lock. */
 void tt_run_end_epoch(tutti_run *run, tutti_status status);
 /* Common checks of all calls. INVALID: run, or the argument `given`, is NULL; FORKED in the
  * child of a fork. Takes no lock. */
@@ -343,10 +345,10 @@ tutti_status tt_run_check_out(const tutti_run *run, const void *out, const char 
                               size_t wanted, const char *name);
 /* Returns the deadline of a call. */
 uint64_t tt_run_deadline(const tutti_run *run, int64_t timeout_ms);
-/* Returns whether the process was suspended at the deadline: it is noticed much too late. */
+/* Returns whether the process was suspended at the deadline: now_ns is much later. */
 bool tt_run_was_stalled(uint64_t deadline_ns, uint64_t now_ns);
-/* Returns whether a wait must be logged now: after a second, and again after each doubling, at
- * most a minute. *waited_ns: duration of the wait. */
+/* Returns whether a wait must be logged now: after a second, then at intervals that double up to a
+ * minute. *waited_ns: duration of the wait. */
 bool tt_run_should_log_wait(struct tt_run_waiting *w, bool waits, uint64_t now_ns,
                             uint64_t *waited_ns);
 /* Returns the rank of a member in the machine's view, or UINT32_MAX if it is not in it. */
@@ -354,13 +356,13 @@ uint32_t tt_run_rank_of(const tutti_run *run, uint64_t id);
 /* Called when no coordinator has decided an outcome before the deadline, while others may have
  * it. This member leaves the run, because its state would differ. The caller holds the lock. */
 void tt_run_give_up(tutti_run *run, const char *what);
-/* Called when this member cannot continue like the others, for this reason. It leaves the run.
- * The caller holds the lock. */
+/* Called when this member cannot continue like the others. It leaves the run with this error. The
+ * caller holds the lock. */
 void tt_run_break(tutti_run *run, tutti_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* poller.c: the descriptors that the service thread polls */
-/* Watches fd for `events`, or no longer. data: passed with the event. */
+/* Add, change or remove fd in the poller. data: returned with each event. */
 bool tt_poller_watch(tutti_run *run, int fd, uint32_t events, void *data);
 void tt_poller_change(tutti_run *run, int fd, uint32_t events, void *data);
 void tt_poller_unwatch(tutti_run *run, int fd);
@@ -379,7 +381,7 @@ void tt_service_stop(tutti_run *run);
 void tt_link_connect(tutti_run *run, uint64_t delay_ns);
 void tt_link_disconnect(tutti_run *run);
 void tt_link_send(tutti_run *run, const void *data, size_t bytes);
-/* Its socket is ready. */
+/* Handles events of the connection's socket. */
 void tt_link_event(tutti_run *run);
 void tt_link_tick(tutti_run *run, uint64_t now_ns);
 uint64_t tt_link_next_ns(const tutti_run *run);
@@ -391,12 +393,12 @@ void tt_link_settle(tutti_run *run);
 void tt_link_close(tutti_run *run);
 
 /* peer_send.c: sending to other members. The caller holds the lock. */
-/* maximum unsent bytes of a connection in the system; the rest is queued here, where it is
- * counted. Not during a measurement */
+/* maximum unsent bytes of a connection in the kernel, except during a measurement; the rest is
+ * queued in the channel, where it is counted */
 #define TT_PEER_UNSENT_BYTES (128u << 10)
 struct tt_peer_link *tt_peers_find(tutti_run *run, uint64_t id);
-/* Returns the number of this host in a new world: equal for two members of the view exactly if
- * their marks prove that they share a host. */
+/* Returns the ID of this host in a new world: equal for two members of the view exactly if their
+ * marks prove that they share a host. */
 uint64_t tt_peers_host(const tutti_run *run);
 /* Marks a connection as closed: tt_peers_settle frees it. */
 static inline void tt_peer_conn_end(struct tt_peer_conn *c) { c->dead = true; }
@@ -404,7 +406,7 @@ static inline void tt_peer_conn_end(struct tt_peer_conn *c) { c->dead = true; }
 void tt_peer_conn_send(tutti_run *run, struct tt_peer_conn *c, const struct tt_message *s);
 /* Has the poller wait for the events that the channel needs now. */
 void tt_peer_conn_update_events(tutti_run *run, struct tt_peer_conn *c);
-/* Limits the unsent bytes of the connection in the system. */
+/* Limits the unsent bytes of the connection in the kernel. */
 void tt_peer_conn_set_unsent(struct tt_peer_conn *c, uint32_t bytes);
 /* Sends a message to all members of the view. */
 void tt_peers_broadcast(tutti_run *run, const struct tt_message *s);
@@ -414,7 +416,7 @@ void tt_peers_send(tutti_run *run, uint64_t id, const void *head, size_t head_by
                    const void *body, size_t body_bytes);
 /* Sets whether links are being measured. */
 void tt_peers_measure(tutti_run *run, bool measuring);
-/* There may be data for that member after the queued messages have been sent. */
+/* Resumes sending to that member: it may need data after its queued messages. */
 void tt_peers_resume_send(tutti_run *run, uint64_t id);
 
 /* peers.c: control connections to other members. The caller holds the lock. */
@@ -422,7 +424,7 @@ void tt_peers_accept(tutti_run *run, uint64_t now_ns);
 void tt_peers_event(tutti_run *run, struct tt_peer_conn *c);
 void tt_peers_tick(tutti_run *run, uint64_t now_ns);
 uint64_t tt_peers_next_ns(const tutti_run *run);
-/* Makes connections to the members in the view or proposed, and closes the others. */
+/* Connects to the members of the view and of the proposal, and closes other connections. */
 void tt_peers_update(tutti_run *run, uint64_t now_ns);
 /* Begins to connect to the proposed members. */
 void tt_peers_reach(tutti_run *run, uint64_t now_ns);
@@ -463,7 +465,8 @@ uint64_t tt_state_next_ns(const tutti_run *run);
 bool tt_measure_receive(tutti_run *run, uint64_t id, const void *data, size_t bytes);
 /* Called when all messages to that member were sent. Returns whether more was sent. */
 bool tt_measure_room(tutti_run *run, uint64_t id);
-/* Returns the limit on unsent bytes in the system for that member after that. */
+/* Returns the limit on that member's unsent bytes in the kernel, for the data sent by
+ * tt_measure_room. */
 uint32_t tt_measure_unsent(const tutti_run *run, uint64_t id);
 /* A new connection to a member was made. */
 void tt_measure_connected(tutti_run *run, uint64_t id);
@@ -472,13 +475,13 @@ void tt_measure_drop(tutti_run *run);
 void tt_measure_tick(tutti_run *run);
 uint64_t tt_measure_next_ns(const tutti_run *run);
 
-/* An operation in progress. Steps: begin, (perform and vote, in the engine, without the lock),
- * judge. */
+/* An operation in progress. Steps: begin, then perform and vote (in the engine, without the lock),
+ * then judge, which waits for the outcome. */
 struct tt_operation {
     tutti_elastic *op;
     uint32_t tag;
     uint64_t epoch;
-    uint64_t deadline_ns;               /* of the whole call, without the wait for the outcome */
+    uint64_t deadline_ns;               /* of the whole call, excluding the wait for the outcome */
     uint32_t nranks;
     tutti_comm *comm;                   /* of all members, for the outcome */
     tutti_comm *scope;                  /* of the participants */
@@ -496,10 +499,10 @@ struct tt_operation {
                                                  complete */
     uint64_t news[TT_MEMBERSHIP_WORDS];       /* the same, encoded */
     uint64_t newest[TT_MEMBERSHIP_WORDS];     /* of all members */
-    uint8_t part;                       /* likewise, for PARTIAL: 1 if this member contributes */
+    uint8_t part;                       /* for PARTIAL: 1 if this member contributes */
     tutti_status failed;                /* error on this member; its message is in the tag */
     uint64_t seen_ns;                   /* last clock reading, before each of its calls */
-    uint64_t record;                    /* number of its record in the trace; 0: none */
+    uint64_t record;                    /* ID of its record in the trace; 0: none */
 };
 
 /* Calls of the run in the trace (run_trace.c). Open it when the member has its id and the run's
@@ -510,10 +513,10 @@ void tt_run_trace_close(tutti_run *run);
 void tt_run_trace_view(tutti_run *run, const uint64_t *ids, uint32_t n, uint32_t rank);
 /* Records that a member was lost or left, and why. */
 void tt_run_trace_lost(const tutti_run *run, uint64_t id, enum tt_loss loss);
-/* Records a call. Returns the number of its record, for tt_run_trace_end. */
+/* Records a call. Returns the ID of its record, for tt_run_trace_end. */
 uint64_t tt_run_trace_begin(const tutti_run *run, enum tt_oplog_kind kind, uint64_t seq);
 uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation *o);
-/* Records the end of a call, and dumps the trace if it failed. Also under the run's lock. */
+/* Records the end of a call, and dumps the trace if it failed. The caller may hold the lock. */
 void tt_run_trace_end(uint64_t record, tutti_status st);
 
 /* operation_state.c */
@@ -522,7 +525,7 @@ void tt_run_trace_end(uint64_t record, tutti_status st);
 const char *tt_operation_call(void);
 /* Enters another call, or leaves it (NULL). */
 void tt_operation_enter_call(const char *name);
-/* Returns whether it is repeated after a loss. */
+/* Returns whether the operation is repeated after a loss. */
 static inline bool tt_operation_retries(const tutti_elastic *op) { return op->mode != TUTTI_ABORT; }
 /* Returns the remaining timeout for its next call on a communicator, as in tutti_call. */
 int64_t tt_operation_left_ms(const struct tt_operation *o);
@@ -546,14 +549,14 @@ tutti_status tt_operation_check(const tutti_run *run, const tutti_elastic *op, u
 /* Sets the status of an operation that was not started. The status of a pending tentative
  * operation, passed again, is kept. */
 void tt_operation_refused(tutti_elastic *op, tutti_status st);
-/* Begins an operation; on success the machine has it until it is judged. PEER_LOST: the epoch is
- * over. TIMEOUT: another thread still forms the next view. The caller holds the lock. */
+/* Begins an operation; on success tt_operation_judge must follow. PEER_LOST: the epoch is over.
+ * TIMEOUT: another thread still forms the next view. The caller holds the lock. */
 tutti_status tt_operation_begin(tutti_run *run, struct tt_operation *o, tutti_elastic *op,
                                 uint32_t tag, uint64_t deadline_ns);
 /* Runs the collective, without the lock. request: NULL, or receives the request. */
 tutti_status tt_operation_perform(struct tt_operation *o, tutti_request **request);
-/* This member's part is complete. Returns false if it must be judged now: it is settled, the
- * epoch is over, or this is the only member. The caller holds the lock. */
+/* This member's part is complete. False: tt_operation_judge must follow now, because the operation
+ * is settled, the epoch is over, or this is the only member. The caller holds the lock. */
 bool tt_operation_complete(tutti_run *run, struct tt_operation *o);
 tutti_status tt_operation_vote(struct tt_operation *o, tutti_request **request);
 /* All members' parts are complete. The caller holds the lock. */
@@ -576,7 +579,8 @@ tutti_status tt_operation_recover(tutti_run *run, const tutti_elastic *op, uint6
  * unless this member left the run. The run's lock must not be held. */
 tutti_status tt_operation_caller_status(tutti_run *run, tutti_status st);
 
-/* deferred_commit.c: operations with a later outcome. Holds the lock, except for the first two. */
+/* deferred_commit.c: operations with a later outcome. The caller holds the lock, except in the
+ * first two functions. */
 /* Returns whether such a collective may be tentative: no member has its result before all have
  * begun it. */
 bool tt_deferred_fits(const tutti_elastic *op);
@@ -597,12 +601,12 @@ bool tt_deferred_tried(const tutti_run *run);
  * while operations are tentative; or OK. */
 tutti_status tt_deferred_refuse(const tutti_run *run, const tutti_elastic *op, const char *name);
 /* Completes this member's part of a tentative operation, which then returns; the previous one is
- * final. False: the epoch is over, and the operation must be judged. */
+ * final. False: the epoch is over, and the outcome must be decided. */
 bool tt_deferred_keep(tutti_run *run, struct tt_operation *o);
 /* Delivers the outcome of the tag's tentative operation, if known: sets its status, and restores
  * its input; releases the lock meanwhile. */
 void tt_deferred_deliver(tutti_run *run, uint32_t tag);
-/* Waits until the outcome is known: the epoch is over. */
+/* Waits until the outcome is known. Call it after a commit, or when the epoch is over. */
 void tt_deferred_await(tutti_run *run, uint32_t tag, uint64_t deadline_ns);
 /* Performs a commit. Afterwards no operation is tentative, unless it fails. */
 tutti_status tt_deferred_commit(tutti_run *run, int good, uint64_t deadline_ns, const char *name,
@@ -623,7 +627,8 @@ static inline bool tt_subgroup_is_part(const tutti_run *run, const tutti_elastic
 void tt_subgroup_drop(struct tt_operation *o);
 
 /* optional_contribution.c */
-/* Exchanges who contributes, before a PARTIAL operation is performed. See tt_operation_perform. */
+/* Exchanges which members contribute, before a PARTIAL operation is performed. See
+ * tt_operation_perform. */
 tutti_status tt_partial_exchange(struct tt_operation *o, tutti_request **request);
 /* Called after the exchange: sets the number of contributors, and the divisor of an average. */
 void tt_partial_apply(struct tt_operation *o);
@@ -633,7 +638,8 @@ struct tt_view_result {
     bool changed;                       /* the view differs from the previous one */
     bool too_few;                       /* failed because fewer than `least` members remain */
 };
-/* Returns PEER_LOST (logged) if fewer members are in the view. The caller holds the lock. */
+/* Returns PEER_LOST (logged) if fewer than `least` members are in the view. The caller holds the
+ * lock. */
 tutti_status tt_view_suffices(const tutti_run *run, uint32_t least, const char *name);
 /* Forms the next view after a loss, without newcomers; repeats until its members are connected.
  * All members make the same call, whether the loss interrupted an operation or an epoch. Lock as
@@ -663,8 +669,8 @@ tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
                                 const struct tt_run_home *home, const uint64_t *ids,
                                 uint32_t nranks, uint32_t rank, uint64_t epoch, uint32_t ntags,
                                 int64_t timeout_ms);
-/* Opens those of this member's role and group, of members[s->nranks]. They are closed with s,
- * also on failure. */
+/* Opens the communicators of this member's role and group. members[s->nranks]: those of the view.
+ * The communicators are closed with s, also on failure. */
 tutti_status tt_view_comms_open_scopes(struct tt_view_comms *s, struct tt_world *world,
                                        const struct tt_run_home *home, const tutti_member *members,
                                        uint32_t ntags, int64_t timeout_ms);
@@ -677,7 +683,7 @@ void tt_view_comms_unseal(tutti_run *run);
 /* Returns the constants of this host. Measured on first use in this process, which is before it
  * joins, when no member waits for it. */
 const struct tt_constants *tt_view_comms_constants(void);
-/* Returns the hooks of its engine that report to the run. */
+/* Returns the hooks by which an engine reports failures to the run. */
 struct tt_engine_hooks tt_view_comms_hooks(tutti_run *run);
 /* Handles the engine's reports. The caller holds the lock. */
 void tt_view_comms_read_reports(tutti_run *run);

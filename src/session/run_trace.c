@@ -82,7 +82,7 @@ uint64_t tt_run_trace_begin(const tutti_run *run, enum tt_oplog_kind kind, uint6
     return tt_oplog_wants(0) ? tt_oplog_begin(NULL, &call) : 0;
 }
 
-/* Its sequence number counts the operations of its tag. */
+/* The record's sequence number counts the operations of the tag. */
 uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation *o)
 {
     const tutti_elastic *op = o->op;
@@ -108,8 +108,8 @@ uint64_t tt_run_trace_operation(const tutti_run *run, const struct tt_operation 
     return tt_oplog_wants(call.seq) ? tt_oplog_begin(NULL, &call) : 0;
 }
 
-/* A lost member ends the communicators of the view, and the engine has dumped the trace: it knows
- * what each operation waited for. A coordinator that does not respond ends no communicator. */
+/* When a member is lost, the engine fails the communicators of the view, and dumps the trace with
+ * what each operation waited for. An unresponsive coordinator fails no communicator. */
 void tt_run_trace_end(uint64_t record, tutti_status st)
 {
     struct tt_dump_state none = { .ops = NULL };

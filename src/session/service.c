@@ -41,7 +41,7 @@ static void one_event(tutti_run *run, void *data, uint64_t now_ns)
 
     if (data == &run->wake_fd) {
         if (read(run->wake_fd, &count, sizeof count) < 0)
-            return; /* already closed */
+            return; /* the counter is already 0 */
     } else if (data == &run->link) {
         tt_link_event(run);
     } else if (data == &run->acceptor) {
@@ -74,7 +74,7 @@ static void *service_thread(void *arg)
     struct epoll_event ev[EVENTS];
     int n = 0;
 
-    (void)tt_float_env_enter();     /* not the environment of the creating thread */
+    (void)tt_float_env_enter();     /* not the floating-point environment of the creating thread */
     tt_run_lock(run);
     while (!run->ending) {
         int patience;

@@ -16,7 +16,8 @@
 #include "wire/wires.h"
 
 #define TAGS_DEFAULT 8
-/* three communicators per tag, twice while the view changes: an engine has room for 1024 */
+/* with three communicators per tag, and two views while the view changes: an engine has at most
+ * 1024 */
 #define TAGS_OF_GROUPS_MAX 128
 
 /* Returns the caller's value, or else that of the environment, or NULL. */
@@ -102,9 +103,9 @@ static bool address_is_loopback(const struct tt_address *a)
 
 /* ---- security ---- */
 
-/* Selects the security; the caller's setting takes precedence. far: the coordinators, if one is
- * not on loopback; else NULL. *near: nothing is set, so connections are plain and limited to
- * this host. */
+/* Selects the security; the caller's setting takes precedence. far: the coordinators, if one is not
+ * on loopback; else NULL. *near: nothing is set, so connections are unencrypted and limited to this
+ * host. */
 static tutti_status session_choose_security(const tutti_run_conf *conf, const char *far,
                                             struct tt_secure_conf *out, bool *near)
 {
@@ -203,7 +204,8 @@ static bool is_any(const struct tt_address *a)
     return IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
 }
 
-/* Returns why this member may not be reachable there: plain connections were not requested. */
+/* Returns INVALID if other hosts could reach this member at the address, although unencrypted
+ * connections were not requested. */
 static tutti_status check_near(const tutti_run *run, const struct tt_address *a, const char *text,
                                const char *what)
 {

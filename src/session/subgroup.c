@@ -1,6 +1,6 @@
 /* The participants of an operation, and their ranks. Ranks are those of the program's view,
  * returned by its last tutti_run_epoch. If repeated operations have shrunk the view since, the
- * remaining members have other ranks, and blocks of the others are omitted. */
+ * remaining members have other ranks, and blocks of lost members are omitted. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
-/* Shared state: this member's offer, the transfer of arrays, and the result. The program's
- * thread hashes the arrays before, waits, and copies received arrays afterwards. Meanwhile the
- * service thread exchanges requests and data with other members (elastic/transfer.h) over their
- * control connections. This also continues in an epoch that is over. */
+/* Shared state: this member's offer, the transfer of arrays, and the result. The program's thread
+ * first hashes the arrays, then waits for the result, and finally copies received arrays. While it
+ * waits, the service thread exchanges requests and data with other members (elastic/transfer.h)
+ * over their control connections. This also continues in an epoch that is over. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "base/options.h"
 #include "session/run.h"
 
-/* timeout for a holder that is alive, but sends nothing. Whether it is alive is determined
- * elsewhere: its connection is re-established, and the coordinator detects silent members */
+/* timeout for a holder that is alive, but sends nothing. Lost holders are detected otherwise:
+ * broken connections are re-established, and the coordinator detects silent members */
 #define HOLDER_TIMEOUT_NS (30 * TT_SECOND)
 
 static const char name[] = "tutti_run_sync";
@@ -69,14 +69,14 @@ static int compare_places(const void *a, const void *b)
     return (p->begin > q->begin) - (p->begin < q->begin);
 }
 
-/* Returns whether a sync may overwrite it here. */
+/* Returns whether a sync may overwrite the array on this member. */
 static bool is_written(const tutti_state *s, const tutti_array *a)
 {
     return s->strategy != TUTTI_SYNC_SEND && !a->may_differ;
 }
 
-/* Checks that arrays overlap only if neither is written. Of the arrays that begin before a
- * place, only the farthest-reaching ones matter: of all, and of those that are written. */
+/* Checks that arrays overlap only if neither is written. Of the earlier arrays, sorted by address,
+ * only the one with the highest end must be compared: among all, or among the written ones. */
 static tutti_status check_overlaps(const tutti_state *s, struct place *places, size_t n)
 {
     const struct place *all = NULL, *written = NULL;
@@ -264,11 +264,11 @@ static void *stage(void *context, uint32_t array, uint64_t bytes)
 {
     (void)context;
     (void)array;
-    return malloc(bytes); /* owned by the item, whose fini frees it */
+    return malloc(bytes); /* owned by the item; sync_fini frees it */
 }
 
-/* Returns this member's data for others. Data outside of host memory is copied through a buffer
- * that is copied again when sent. */
+/* Returns this member's data for others. Data outside of host memory is copied to a buffer; sending
+ * copies it again. */
 static const void *read_ours(void *context, uint32_t array, uint64_t offset, uint32_t bytes)
 {
     struct tt_run_sync *s = context;
@@ -344,7 +344,7 @@ uint64_t tt_state_next_ns(const tutti_run *run)
 
 /* ---- result ---------------------------------------------------------------------------------- */
 
-/* Returns the status of the decision. */
+/* Returns the status that corresponds to the coordinator's decision. */
 static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s,
                                  const struct tt_member_act *r)
 {
@@ -389,7 +389,8 @@ static tutti_status sync_outcome(tutti_run *run, const struct tt_run_sync *s,
     }
 }
 
-/* Runs from the offer to the result. The caller holds the lock; it is released while waiting. */
+/* Performs the sync, from the offer to the result. The caller holds the lock; it is released while
+ * waiting. */
 static tutti_status sync_exchange(tutti_run *run, struct tt_run_sync *s, uint64_t deadline_ns,
                                   uint64_t *revision)
 {
@@ -430,7 +431,7 @@ static tutti_status sync_exchange(tutti_run *run, struct tt_run_sync *s, uint64_
     run->sync = s;
     st = tt_round_finish(run, deadline_ns, name, &result);
     run->sync = NULL;
-    /* the others have gone on to the next view */
+    /* the other members have continued with the next view */
     if (st == TUTTI_ERR_MISMATCH && run->result_over && !run->over)
         return tt_run_epoch_over(run, name, "; other members have left this epoch");
     if (!st)

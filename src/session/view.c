@@ -1,12 +1,12 @@
 /* Epochs: the members agree on a view, and connect to each other.
  *
  * A view can be used when its members' engines are connected. Each member sends an offer to all
- * others over the control connections. Either "keep the world of epoch w" (it contains all
- * members, and no connection was lost), or "new world", with its card. If all offer to keep the
- * same world, it stays; otherwise each creates a new world from all cards. A member that offered
- * to keep it and receives a different offer sends a new offer. Before a member offers to keep
- * the world, it has opened its communicators there. Thus, when all have offered, no message is
- * sent to an unopened communicator. A new world receives no messages before it is complete. */
+ * others over the control connections. The offer is either "keep the world of epoch w" (it contains
+ * all members, and no connection was lost), or "new world", with its card. If all offer to keep the
+ * same world, it is kept; otherwise each creates a new world from all cards. A member that offered
+ * to keep it and receives a different offer sends a new offer. Before a member offers to keep the
+ * world, it has opened its communicators there. Thus, when all have offered, no message is sent to
+ * an unopened communicator. A new world receives no messages before it is complete. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 /* ---- exchange of offers ---------------------------------------------------------------------- */
 
-/* State while a member connects to the others of a view; freed by meeting_fini. */
+/* State while a member connects to the others of a view; freed by view_setup_fini. */
 struct view_setup {
     uint64_t epoch;
     uint32_t n, rank;
@@ -50,8 +50,9 @@ static tutti_status view_setup_init(struct view_setup *g, const tutti_run *run)
     return TUTTI_OK;
 }
 
-/* Releases the lock: a world ends with its last communicator. That takes up to a second if data
- * is in flight to a hanging member, and heartbeats to the coordinator must continue. */
+/* Releases the lock meanwhile: closing the last communicator of a world destroys it. That takes up
+ * to a second if data is in flight to a hung member, and heartbeats to the coordinator must
+ * continue. */
 static void close_space(tutti_run *run, struct tt_view_comms *s)
 {
     tt_run_unlock(run);
@@ -311,7 +312,8 @@ static bool others_went_on(const tutti_run *run, const struct view_setup *g)
     return false;
 }
 
-/* Connects to the other members of the machine's view. On success run->space belongs to it. */
+/* Connects to the other members of the machine's view. On success run->space contains the
+ * communicators of this view. */
 static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const char *name)
 {
     struct view_setup g;
@@ -342,7 +344,7 @@ static tutti_status connect_view(tutti_run *run, uint64_t deadline_ns, const cha
     }
     if (g.keeps)
         drop_departed(run, &g);
-    /* this member's shared state is outdated: it must not be offered as the next one */
+    /* this member's shared state is outdated: it must not be offered as the next revision */
     if (run->put_out && others_went_on(run, &g))
         run->synced[0] = run->synced[1] = false;
     run->put_out = false;
@@ -392,7 +394,7 @@ static tutti_status form_epoch(tutti_run *run, uint32_t flags, uint32_t least, u
 
     if (!st)
         st = view_outcome(run, &result, least, name, &out->too_few);
-    /* cancelled too late: the program's next call joins the others, which wait there */
+    /* cancelled too late: the program's next call joins the others, which wait in that epoch */
     if (!st && run->dropped) {
         run->expected = run->m.epoch;
         st = tt_run_lost("%s: this member's replica group became incomplete (call tutti_run_epoch "

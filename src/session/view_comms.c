@@ -85,7 +85,7 @@ tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
     made.tags = calloc(ntags, sizeof *made.tags);
     if (!made.tags)
         return tt_fail(TUTTI_ERR_NOMEM, "out of memory for %u tags", ntags);
-    /* the engine finds the last opened ones fastest */
+    /* the engine looks up the most recently opened communicators fastest */
     for (uint32_t tag = ntags; tag > 0 && !st; tag--)
         st = open_communicator(&made.tags[tag - 1], world, home, ids, nranks, rank,
                                context_of(epoch, TUTTI_SCOPE_ALL, tag - 1), timeout_ms, false);
@@ -93,7 +93,7 @@ tutti_status tt_view_comms_open(struct tt_view_comms *s, struct tt_world *world,
         st = open_communicator(&made.comm, world, home, ids, nranks, rank, first_context(epoch),
                                timeout_ms, true);
     if (!st)
-        /* the program's threads call on it, and another thread closes it */
+        /* the program's threads use it, while another thread may close it */
         tt_comm_guard(made.comm);
     if (st) {
         tt_view_comms_close(&made, ntags);
@@ -164,7 +164,7 @@ void tt_view_comms_close(struct tt_view_comms *s, uint32_t ntags)
 bool tt_view_comms_seal(tutti_run *run)
 {
     if (!run->space.comm || run->over || run->m.stopped || run->m.epoch != run->space.epoch)
-        return true; /* the calls in progress have failed, and are waited for */
+        return true; /* the calls in progress have failed, and will be waited for */
     return tt_context_seal(run->space.comm->context);
 }
 

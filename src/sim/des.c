@@ -41,7 +41,7 @@ static void place_read(struct des *s, uint32_t me, const struct tt_place *at)
         eager_read(s, me, at->peer);
 }
 
-/* Returns false without credit. */
+/* Sends an eager message. Returns false without credit. */
 static bool des_send_eager(struct des *s, uint32_t me, uint16_t peer, uint32_t tag, uint64_t bytes)
 {
     struct des_flow *f = &s->rank[me].flow[peer];
@@ -111,7 +111,7 @@ static void do_open_flow(struct des *s, uint32_t me, const struct tt_action *a)
     tt_exec_opened(x, a->peer, direct);
 }
 
-/* Returns false if its lanes are full. */
+/* Sends a segment. Returns false if the lanes to the peer are full. */
 static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_flow *f = &s->rank[me].flow[a->peer];
@@ -128,8 +128,8 @@ static bool put_segment(struct des *s, uint32_t me, const struct tt_action *a)
     return true;
 }
 
-/* Returns whether a peer of this host has just written it. Fetched data is in its reader's
- * cache. */
+/* Returns whether data of this peer was just written by the peer itself, on this host. Fetched data
+ * is already in its reader's cache. */
 static bool has_come(const struct des *s, uint32_t me, uint16_t peer, bool eager)
 {
     const enum tt_distance d =
@@ -162,7 +162,7 @@ static void spend_local(struct des *s, uint32_t me, const struct tt_action *a)
     spend_ns(s, me, (double)a->bytes * des_work_byte_ns(s->conf, reduces, came));
 }
 
-/* Returns false if it must be retried later. */
+/* Runs an action. Returns false if the action must be retried later. */
 static bool des_do_action(struct des *s, uint32_t me, const struct tt_action *a)
 {
     struct des_rank *r = &s->rank[me];
@@ -295,7 +295,7 @@ static bool pass_to_executor(const struct des *s, struct des_rank *r, const stru
         tt_exec_arrived(&r->exec, (uint16_t)peer, m->stream, m->seq + m->seen);
         return true;
     default:
-        /* with an unexpected length: never; then it is reported as stuck */
+        /* never true if the length is unexpected; the rank is then reported as stuck */
         return tt_exec_eager(&r->exec, (uint16_t)peer, m->seq, m->bytes) == TUTTI_OK;
     }
 }
@@ -384,8 +384,8 @@ static void take_credits(struct des_rank *r, const struct des_msg *m)
 }
 
 /* Single copy shared with the sender: an idle sender copies half of the message. Returns the
- * receiver's bytes. A later copy is shared only with two ranks in total: otherwise the sender may
- * be busy by then. */
+ * receiver's bytes. A copy that starts later is shared only if there are two ranks in total, since
+ * with more ranks the sender may be busy by then. */
 static uint64_t share_single_copy(struct des *s, const struct des_msg *m, uint64_t bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
@@ -401,8 +401,8 @@ static uint64_t share_single_copy(struct des *s, const struct des_msg *m, uint64
     return bytes - bytes / 2;
 }
 
-/* Charges the receiving rank's thread. Of a train delivered as one, only the end is charged (except
- * for fetching): it is one only if the thread had time for the rest while it arrived. */
+/* Charges the receiving rank's thread. A train is delivered as one message only if the thread had
+ * time for the rest while it arrived. Then only its end is charged (except for fetching). */
 static void spend_receive(struct des *s, const struct des_msg *m, uint64_t data_bytes)
 {
     const struct tt_des_way *way = des_way(s, m->path.distance);
@@ -447,7 +447,7 @@ static void deliver(struct des *s, uint32_t i)
         des_deliver_next(s, i);
 }
 
-/* Sources may be reused. */
+/* The sources of some puts may be reused. */
 static void des_handle_sent(struct des *s, uint32_t i)
 {
     const uint32_t me = s->msg[i].to;
@@ -594,7 +594,7 @@ static void schedule_starts(struct des *s)
 
     for (uint32_t i = 0; i < c->nfaults; i++) {
         const struct tt_fault *f = &c->faults[i];
-        struct des_rank *r = &s->rank[f->where];    /* or a rail's host, which is not affected */
+        struct des_rank *r = &s->rank[f->where];    /* for faults of ranks; otherwise unused */
 
         if (f->kind == TT_FAULT_SLOW_RANK)
             tt_fault_slow(&r->slow, f->factor);     /* tt_net_init has checked the limits */
@@ -696,8 +696,8 @@ static void fetch_lines(const void *at, size_t bytes)
         __builtin_prefetch((const char *)at + b);
 }
 
-/* Prefetches the data of coming events in three steps, as each contains the address of the next:
- * nearly all of it is no longer in the cache. */
+/* Prefetches the data of the next events, nearly all of which is no longer in the cache. There are
+ * three steps, as each loads the address of the next. */
 static void prefetch(const struct des *s)
 {
     uint32_t what;
@@ -817,7 +817,7 @@ static tutti_status check_costs(const struct tt_des_conf *c)
     };
 
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
-        if (!(costs[i].ns >= 0))        /* not a number, too */
+        if (!(costs[i].ns >= 0))        /* also true for NaN */
             return tt_fail(TUTTI_ERR_INVALID, "invalid cost: %s is %g: must be at least 0",
                            costs[i].name, costs[i].ns);
     return TUTTI_OK;

@@ -25,10 +25,10 @@
  * hosts each segment uses one of several rails, and counts after those put before it.
  *
  * Trains. Consecutive segments for one destination are one event (disabled by `whole`). The
- * receiver splits a train again, segment by segment, unless that could have no earlier effect:
- * either no known step depends on a part of the train, or all such steps are puts through servers
- * that are busy until the train has arrived. Only the order in which two flows share a server may
- * then differ, not their shares.
+ * receiver processes a train as one event only if its thread is not the bottleneck, and no known
+ * step could use a part of the train early. (Puts through servers that are busy until the train has
+ * arrived could not.) Otherwise it splits the train into its segments. Only the order in which two
+ * flows share a server may then differ, not their shares.
  *
  * The same configuration gives the same result, to the last bit, on every machine. */
 #ifndef TT_SIM_DES_H
@@ -44,9 +44,9 @@ struct tt_des_way {
     bool direct;                    /* receivers open their final buffers */
     bool mapped;                    /* slots of peers accept ordinary stores: data for one peer
                                        is written there while it is produced */
-    uint64_t single_bytes;          /* puts of at least this length to the result, and without
-                                       mapped slots all such puts, are fetched by their receiver
-                                       in a single copy */
+    uint64_t single_bytes;          /* puts of at least this length are fetched by their receiver in
+                                       a single copy: puts to the result, or all puts if slots are
+                                       not mapped */
     double single_ns, single_byte_ns;   /* its cost for the receiver, per message and per byte;
                                            the sender has none; 0: no single copies */
     uint64_t shared_bytes;          /* from this length on an idle sender copies half; 0: never */
@@ -56,8 +56,8 @@ struct tt_des_way {
 
 struct tt_des_conf {
     const struct tt_algo *algo;
-    const struct tt_coll *coll;     /* of rank 0; the others differ only in `rank`. layout: as
-                                       algorithms see it. Not p2p or alltoallv */
+    const struct tt_coll *coll;     /* the call of rank 0; the calls of other ranks differ only in
+                                       `rank`. layout: as algorithms see it. Not p2p or alltoallv */
     const struct tt_net_conf *net;
     const struct tt_fault *faults;
     uint32_t nfaults;
@@ -77,23 +77,23 @@ struct tt_des_conf {
                                        and of each of its actions */
     uint32_t cores;                 /* of each host; 0: one per rank */
     double wake_ns;                 /* of a core, from one rank to another */
-    double idle_ns;                 /* of a core that switches between ranks, for each waiting rank:
-                                       waiting ranks poll in turn on all cores */
+    double idle_ns;                 /* additional time of a switch for each waiting rank: waiting
+                                       ranks poll in turn on all cores */
     uint64_t events_max;            /* end of the simulation; 0: when all ranks have finished */
     double time_max_ns;             /* likewise, in simulated time; 0: no limit */
     double jitter_ns;               /* maximum random delay of each message, drawn from seed */
     double skew_ns;                 /* maximum random delay of each rank's start, drawn from seed */
     uint64_t seed;
     bool whole;                     /* no trains: each segment is a separate message */
-    /* Called at times with the share of completed steps, 0 to 1. May be NULL. */
+    /* Called from time to time with the share of completed steps, 0 to 1. May be NULL. */
     void (*progress)(void *arg, double share);
     void *arg;
 };
 
 struct tt_des_result {
     double time_ns, first_ns;       /* time until the last and the first rank finished */
-    uint64_t events, messages, segments;    /* messages: in total; segments: of streamed puts,
-                                               those fetched at once count as one */
+    uint64_t events, messages, segments;    /* messages: in total; segments: of streamed puts;
+                                               segments fetched at once count as one */
     uint64_t bytes[TT_DISTANCES];   /* data sent over each distance */
     uint64_t puts[TT_DISTANCES];    /* messages with data over each distance */
     bool queues[TT_DISTANCES];      /* whether this class has servers at all; otherwise the next
@@ -105,13 +105,14 @@ struct tt_des_result {
     double work_ns;                 /* work of the busiest rank's thread */
     double cores_busy;              /* utilization of the cores of the busiest host; 0 without a
                                        limit on cores */
-    bool cut;                       /* the simulation ended at events_max or time_max_ns: the
-                                       results are those up to then */
+    bool cut;                       /* the simulation stopped at events_max or time_max_ns: the
+                                       results cover the time until then */
 };
 
-/* Runs it. INVALID (logged): the configuration, the network or a fault is invalid, or it takes
- * longer than TT_NET_TIME_MAX_PS. NOMEM (logged). TIMEOUT (not logged): the ranks are stuck;
- * why[why_bytes] names one and what it waits for. *out is written on OK only. Any thread. */
+/* Runs the simulation. INVALID (logged): the configuration, the network or a fault is invalid, or
+ * the collective takes longer than TT_NET_TIME_MAX_PS. NOMEM (logged). TIMEOUT (not logged): the
+ * ranks are stuck; why[why_bytes] names one of them and what it waits for. *out is written on OK
+ * only. Any thread. */
 tutti_status tt_des_run(const struct tt_des_conf *conf, struct tt_des_result *out, char *why,
                         size_t why_bytes);
 

@@ -1,4 +1,4 @@
-/* Hosts with fewer cores than ranks: messages for a rank wait with it for a core. */
+/* Hosts with fewer cores than ranks. Messages for a rank without a core wait until it gets one. */
 #include <stdlib.h>
 
 #include "sim/des_state.h"
@@ -46,7 +46,7 @@ double des_cores_busy(const struct des *s, uint64_t time_ps)
 
         most = busy > most ? busy : most;
     }
-    return most < 1 ? most : 1;     /* work after the end of the last rank counts as done */
+    return most < 1 ? most : 1;     /* work charged beyond the end of the simulation also counts */
 }
 
 /* Takes a free core of the host for a rank, preferably the one that it used last. Returns true if
@@ -96,7 +96,7 @@ static void rank_work(struct des *s, uint32_t rank)
     des_at(s, until_ps, m);
 }
 
-/* Time of a core to switch to another rank: idle ranks poll in turn, too. */
+/* Time that a core needs to switch to another rank, including the polls of idle ranks. */
 static uint64_t turn_ps(const struct des *s, const struct des_host *h)
 {
     const uint32_t cores = s->conf->cores, idle = h->nranks - (cores - h->nfree) - h->nwaiting;

@@ -55,7 +55,7 @@ static struct des_flow *flow_of_msg(struct des *s, const struct des_msg *m)
     return &from->flow[tt_exec_peer_of(&from->exec, m->to)];
 }
 
-/* Removes the parked segment of that number, if present, and delivers it now. */
+/* Removes the parked segment with that sequence number, if present, and delivers it now. */
 static void release_parked(struct des *s, struct des_flow *f, uint32_t number)
 {
     uint32_t before = DES_NONE, i = f->parked ? f->parked - 1 : DES_NONE;

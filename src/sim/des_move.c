@@ -207,7 +207,8 @@ void des_flush(struct des *s)
     des_send(s, m->from, (uint16_t)tt_exec_peer_of(&s->rank[m->from].exec, m->to), i);
 }
 
-/* Bytes that the sender of a segment copies: none if they are already there, or will be fetched. */
+/* Bytes that the sender of a segment copies: none if the data is already in the receiver's slot, or
+ * will be fetched. */
 static uint64_t copied_of(const struct des *s, uint32_t me, const struct tt_action *a)
 {
     const uint32_t to = s->rank[me].peers[a->peer].rank;
@@ -247,7 +248,7 @@ void des_send_segment(struct des *s, uint32_t me, const struct tt_action *a)
     s->train = i;
     if (des_lanes_stripe(s, me, m->to))
         m->number = ++s->rank[me].flow[a->peer].posted;
-    /* several segments at once are one message, with the last one's number */
+    /* segments sent at once are one message, with the number of the last one */
     if (s->conf->whole || m->number || a->bytes > s->conf->segment_bytes)
         des_flush(s);
 }
@@ -279,8 +280,8 @@ static bool uses_part_early(struct des *s, const struct des_msg *m, const struct
     return s->net.server[p.server[0]].free_ps < m->tail_ps + software_ps;
 }
 
-/* Returns whether the rest of a train may be delivered with its end. Not if it keeps the receiver's
- * thread busy most of the time. */
+/* Returns whether the rest of a train may be delivered with its end. False if the train keeps the
+ * receiver's thread busy most of the time. */
 static bool train_may_wait(struct des *s, const struct des_msg *m)
 {
     const struct tt_exec *x = &s->rank[m->to].exec;

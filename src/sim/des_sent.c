@@ -1,9 +1,9 @@
-/* Sources of puts that may be reused.
+/* Reuse of the sources of puts.
  *
- * Most of these have no effect: no step waits for the memory, and the rank processes another event
- * before it ends. Such a source is not an event: it is recorded with its rank, and processed before
- * the rank's next event, with the same result. A source is an event if a step may run because of
- * it, or if the rank has no other event. */
+ * Most sources may be reused without an effect: no step waits for the memory, and the rank
+ * processes another event before it finishes. Such a source is not an event: it is recorded with
+ * its rank, and processed before the rank's next event, with the same result. A source is an event
+ * if a step may run because of it, or if the rank has no other event. */
 #include "sim/des_state.h"
 
 /* Returns whether the source of this step must be an event. With limited cores it always is, since

@@ -72,7 +72,7 @@ static uint32_t new_flight(struct lanes *s)
     return s->nflights++;
 }
 
-/* Passes it to the NIC, which sends in the order of posting. */
+/* Passes a segment to the NIC, which sends in the order of posting. */
 static void post_segment(struct lanes *s, uint32_t sender, const struct tt_dqplb_segment *segment)
 {
     struct connection *k = &s->connection[sender];
@@ -227,7 +227,7 @@ static tutti_status check_case(const struct tt_lanes_case *c)
     return TUTTI_OK;
 }
 
-/* Removes the limits: as many segments may be outstanding as are ever posted at once. */
+/* Sets limits so high that all posted segments may be outstanding. */
 static bool unlimited(const struct tt_lanes_case *c, struct tt_dqplb_limits *l)
 {
     const uint64_t segments =

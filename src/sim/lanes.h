@@ -1,5 +1,6 @@
-/* Connections of several lanes through a network of several ways, in simulated time: the effect of
- * DQPLB's limits (wire/dqplb.h, whose state machines run here) on throughput, and on switch queues.
+/* Connections of several lanes through a network of several paths (ways), in simulated time: the
+ * effect of DQPLB's limits (wire/dqplb.h, whose state machines run here) on throughput, and on
+ * switch queues.
  *
  *      sender 0 -- NIC --+          +-- way 0: queue, rate --+          +-- receiver 0
  *      sender 1 -- NIC --+----------+-- way 1: queue, rate --+----------+-- receiver 1
@@ -41,7 +42,7 @@ struct tt_lanes_case {
 struct tt_lanes_result {
     double seconds;             /* until the last message was reported */
     double bytes_per_s;         /* of all senders together */
-    double share;               /* relative to what NICs and ways could carry without waiting */
+    double share;               /* relative to the maximum rate of NICs and ways */
     double queue_mean, queue_most;      /* bytes in all queues: mean over time, and maximum */
 };
 

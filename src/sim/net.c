@@ -58,8 +58,8 @@ static tutti_status need_link(const struct tt_net_conf *conf, enum tt_distance d
                    tt_distance_name(d), conf->link[d].bytes_per_s);
 }
 
-/* Finds the existing distances from rank 0 and from the first rank of each rank's host, which
- * include every kind. */
+/* Finds the distances that occur in the layout. Those from rank 0, and from the first rank of each
+ * rank's host, include all. */
 static void find_distances(const struct tt_layout *l, bool *there)
 {
     for (uint32_t r = 0; r < l->nranks; r++) {

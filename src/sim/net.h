@@ -66,7 +66,7 @@ struct tt_fault {
     double factor;
 };
 
-/* Multiplies a slowdown by `factor` (0: dead, and stays so). Returns false, with *slow unchanged,
+/* Multiplies a slowdown by `factor` (0: dead, which is final). Returns false, with *slow unchanged,
  * if the result is beyond the limits. */
 bool tt_fault_slow(float *slow, double factor);
 
@@ -94,8 +94,8 @@ struct tt_net {
                                            addressing by the hash of the key */
     uint64_t *pair_key;                 /* [servers_cap - pair_from] */
     uint32_t npairs, pairs_cap;
-    uint32_t pair_from, pair_stride;    /* first server of each kind; those of pairs are last,
-                                           created at first use */
+    uint32_t pair_from, pair_stride;    /* *_from: first server of a kind. The servers of pairs are
+                                           last, created at first use */
     uint32_t socket_from, socket_stride;
     uint32_t rail_from[2], nrails;      /* out, in */
     uint32_t up_from[TT_DISTANCES][2];  /* up, down */
@@ -142,7 +142,8 @@ bool tt_net_path(struct tt_net *net, uint32_t from, uint32_t to, struct tt_net_p
  * alone on their hosts; tt_net_path uses the first lane. */
 bool tt_net_lane_path(struct tt_net *net, uint32_t from, uint32_t to, uint32_t lane,
                       struct tt_net_path *out);
-/* Returns the number of these rails; 1 otherwise, or if lanes are not separate. */
+/* Returns the number of rails that the lanes of a pair use; 1 unless both ranks are alone on their
+ * hosts and lanes are separate. */
 uint32_t tt_net_rails(const struct tt_net *net, uint32_t from, uint32_t to);
 /* A server of class `c` serves `bytes` that arrive at `at_ps`; returns begin and end of the
  * service. */

@@ -18,13 +18,13 @@ struct message {
 
 struct sender {
     uint32_t rank, first_peer, npeers;
-    uint32_t at;                /* the next transfer; all of them: none left */
-    uint32_t group_at, left;    /* first transfer of its group, and number left in it; for
-                                   decoupled modes */
+    uint32_t at;                /* index of the next transfer; their number: none left */
+    uint32_t group_at, left;    /* first transfer of the current group, and number of transfers left
+                                   in it; for decoupled modes */
     uint8_t phase;              /* of a transfer, or of a group */
     bool draining;
     uint32_t unacked;
-    uint64_t clock_ps;          /* of its proxy; at the end, when all messages are acknowledged */
+    uint64_t clock_ps;          /* time of the proxy; at the end, of the last acknowledgement */
     uint64_t drains, fences, signals;
 };
 
@@ -34,8 +34,8 @@ struct burst {
     struct tt_queue queue;      /* of messages, by number */
     uint64_t now_ps;
     struct sender *sender;      /* [conf->senders] */
-    struct message *message;    /* those of sender s: [2 * transfers] from 2 * transfers * s on,
-                                   puts before signals */
+    struct message *message;    /* sender s has 2 * transfers, from index 2 * transfers * s on, puts
+                                   before signals */
 };
 
 const char *tt_putsignal_mode_name(enum tt_putsignal_mode mode)
@@ -83,7 +83,7 @@ static void sender_next_transfer(const struct burst *b, struct sender *s)
     s->left--;
 }
 
-/* Starts a pass over its group. */
+/* Starts a pass over the current group. */
 static void begin_phase(const struct burst *b, struct sender *s, uint8_t phase)
 {
     const uint32_t n = b->conf->transfers, d = destinations_of(b, s);
@@ -197,8 +197,8 @@ static void burst_acked(struct burst *b, uint32_t number)
         proxy_run(b, number);
 }
 
-/* The next server of its path, as in des_move.c: its head continues at once, its tail when the
- * slowest server has passed it. */
+/* Passes a message to the next server of its path, as in des_move.c: its head continues at once,
+ * its tail when the slowest server has passed it. */
 static void message_hop(struct burst *b, uint32_t i)
 {
     struct message *m = &b->message[i];

@@ -14,7 +14,7 @@
  *
  * A group is the transfers to one destination, or `group` of them in the order of destinations:
  * those to the first, then those to the second, ... A drain waits until everything that the proxy
- * has sent is acknowledged. A sender's burst ends when everything is.
+ * has sent is acknowledged. A sender's burst ends when everything is acknowledged.
  *
  * Model of the network: that of net.h, links with a rate and a latency, which serve in order. A
  * descriptor is sent as a header and its bytes, a signal as a header. It has arrived when it is
@@ -45,7 +45,7 @@ struct tt_putsignal_conf {
     enum tt_putsignal_mode mode;
     uint32_t senders;           /* number of ranks, from rank 0, that send at once; at least 1 */
     uint32_t transfers;         /* per sender; at least 1 */
-    uint32_t group;             /* transfers per group, which must divide them; 0: those to one
+    uint32_t group;             /* transfers per group; must divide `transfers`. 0: a group per
                                    destination */
     uint64_t bytes;             /* of a put */
     uint64_t header_bytes;      /* of a message */

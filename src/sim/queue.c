@@ -43,8 +43,9 @@ static void push_to_bucket(struct tt_queue *q, struct tt_queue_item item)
 
 /* ---- the front ---- */
 
-/* Cuts a long front: items after its middle go back. Items of one time stay together, and items
- * before the base time, for which there is no bucket, stay. If none can go back, it may grow. */
+/* Cuts a long front: items after its middle go back. Items of one time stay together. Items before
+ * the base time stay in the front, as there is no bucket for them. If no item can go back, the
+ * front may grow. */
 static void cut_front(struct tt_queue *q)
 {
     size_t middle = q->front_first + (q->front_n - q->front_first) / 2;

@@ -1,9 +1,9 @@
 /* The event queue: earliest first, and first in, first out among events of one time, so runs are
  * reproducible.
  *
- * A radix heap, since time never decreases. An event is stored by the highest bit in which its
- * time differs from a base time. It moves to a lower bucket only when the base changes. Each
- * event moves a few times at most, always along plain arrays; a binary heap of millions of
+ * A radix heap, since time never decreases. An event is stored by the highest bit in which its time
+ * differs from a base time. It moves to a lower bucket only when the base changes. Each event moves
+ * a few times at most, always through arrays; a binary heap of millions of
  * events would miss the cache at each level. The next few hundred events are sorted, so their
  * data can be prefetched. */
 #ifndef TT_SIM_QUEUE_H
@@ -43,8 +43,8 @@ void tt_queue_push(struct tt_queue *q, struct tt_queue_item item);
 /* Returns false if it is empty. */
 bool tt_queue_pop(struct tt_queue *q, struct tt_queue_item *out);
 
-/* Returns the item `ahead` pops from now, if it is known without work and nothing earlier is
- * pushed; else false. */
+/* Returns the item that is popped after `ahead` others if nothing earlier is pushed. Returns false
+ * if this item has not been sorted yet. */
 static inline bool tt_queue_peek(const struct tt_queue *q, size_t ahead, uint32_t *what)
 {
     if (q->front_first + ahead >= q->front_n)

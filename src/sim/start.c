@@ -34,7 +34,7 @@ static uint32_t nhosts_of(const struct tt_start_conf *conf)
     return (conf->nranks + conf->per_host - 1) / conf->per_host;
 }
 
-/* The ranks of its host: fewer on the last one, or ones, than on the others. */
+/* Number of ranks on the rank's host. The last host, or hosts, may have fewer than the others. */
 static uint32_t nlocal_of(const struct tt_start *s, uint32_t rank)
 {
     const uint32_t nhosts = nhosts_of(&s->conf), first = rank - rank % s->conf.per_host;

@@ -30,8 +30,8 @@
 enum tt_start_places {
     TT_START_PLACES_NONE,
     TT_START_PLACES_ALIKE,      /* equal on ranks at the same position of all hosts */
-    TT_START_PLACES_IN_RACKS,   /* likewise, of the hosts of one rack */
-    TT_START_PLACES_ANY         /* those of most ranks differ, and some have none */
+    TT_START_PLACES_IN_RACKS,   /* equal on ranks at the same position of all hosts of a rack */
+    TT_START_PLACES_ANY         /* most ranks have different places, and some have none */
 };
 
 /* Faults of the code, for tests of the tools that must find them. */
@@ -42,7 +42,7 @@ enum tt_start_plant {
     TT_START_PLANT_QUADRATIC    /* the root compares each new report with all earlier ones */
 };
 
-/* What a process handles. */
+/* Kinds of steps of a process. */
 enum tt_start_step {
     TT_START_ACCEPT,            /* a child has connected */
     TT_START_CONNECT,           /* this process has connected */
@@ -96,10 +96,11 @@ struct tt_start_conf {
 };
 
 struct tt_start_conn {
-    struct tt_tree_conn machine;        /* first: the pointer of the state machine is also ours */
+    struct tt_tree_conn machine;        /* must be first: pointers to it are converted to this
+                                           struct */
     uint32_t id, child, parent;         /* child TT_START_NONE: a process that is no rank */
     bool here, there;                   /* open at the parent, at the child */
-    uint64_t arrives_ns[2];             /* no overtaking on a stream */
+    uint64_t arrives_ns[2];             /* time of the last arrival at each end, for order */
 };
 
 struct tt_start_place {
@@ -140,7 +141,7 @@ struct tt_start_process {
     struct tt_start_message *first, **last;     /* received, to be handled */
 };
 
-/* An event; `kind` and its arguments are internal but for those of tt_start_plan. */
+/* An event; `kind` and its arguments are internal, except those of tt_start_plan. */
 struct tt_start_event {
     uint8_t kind;
     int a, b;
@@ -159,7 +160,7 @@ struct tt_start {
     struct tt_prng prng;
     uint64_t now_ns, nevents;
     struct tt_queue queue;
-    struct tt_start_event *events;      /* [events_cap]; freed ones are a list by `a` */
+    struct tt_start_event *events;      /* [events_cap]; free entries are a list, linked by `a` */
     uint32_t events_cap, events_free;
     uint32_t nranks, nprocesses, root;  /* the ranks, then the root, then extra processes */
     uint32_t nplaced;
@@ -182,11 +183,11 @@ void tt_start_destroy(struct tt_start *s);
 bool tt_start_next(struct tt_start *s);
 void tt_start_run(struct tt_start *s);
 
-/* The configuration of the node of a rank that starts now; for tests, which change it. */
+/* Returns the configuration of the node of a rank that starts now. For tests that change it. */
 struct tt_tree_conf tt_start_conf_of(const struct tt_start *s, uint32_t rank);
-/* (Re)initializes a process, which starts `start_ns` from now: its begin and its deadline are as
- * much later than those of `conf`, unless this has none. The caller releases the node of an earlier
- * one. */
+/* (Re)initializes a process, which starts `start_ns` from now: if `conf` has a deadline, its begin
+ * and its deadline are delayed by this time, too. The caller must have released the node of an
+ * earlier initialization. */
 void tt_start_init_process(struct tt_start *s, uint32_t index, const struct tt_tree_conf *conf,
                            uint64_t start_ns);
 /* Plans a fault. `at_ns` may be in the past. */

@@ -7,8 +7,8 @@
  *             messages for it, one after the other. A full backlog drops the connection request,
  *             which TCP sends again after 1, 2, 4, ... s, six times. Then connect fails after
  *             another 64 s, and the rank begins again.
- *   ring      when all have come, the server connects to each rank, and sends it the address of
- *             the next. It handles the end of each connect as one message.
+ *   ring      when all have connected, the server connects to each rank, and sends it the address
+ *             of the next. Each completed connect costs as much as one message.
  *   gathers   each all-gather has nranks - 1 steps, in which each rank sends one record to the
  *             next rank. A step takes the latency, and the time of one message.
  *
@@ -60,7 +60,7 @@ void tt_central_run(const struct tt_central_conf *conf, struct tt_central_result
  * time at which the last rank ends. */
 uint64_t tt_central_gather_steps(const struct tt_central_conf *conf, const uint64_t *began_ns,
                                  struct tt_prng *prng);
-/* The same by the formula. */
+/* The same time by the formula. */
 uint64_t tt_central_gather_ns(const struct tt_central_conf *conf, uint64_t began_ns);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a simulated start-up did, by level of the tree; and steps whose cost is unusual. */
+/* Statistics of a simulated start-up by level of the tree, and findings: steps whose cost is
+ * unusual. */
 #ifndef TT_SIM_START_LEVELS_H
 #define TT_SIM_START_LEVELS_H
 
@@ -9,24 +10,24 @@
 
 enum tt_start_level_kind {
     TT_START_LEVEL_ROOT,
-    TT_START_LEVEL_LEADERS,         /* connected to the root over depth - 1 servers */
+    TT_START_LEVEL_LEADERS,         /* connected to the root over depth - 1 other leaders */
     TT_START_LEVEL_RANKS            /* the other ranks of the hosts */
 };
 
-/* The times that a process reaches, in this order. */
+/* The phases that a process reaches, in this order. */
 enum tt_start_phase {
     TT_START_PHASE_START,
     TT_START_PHASE_JOINED,          /* accepted by its parent */
     TT_START_PHASE_REPORTED,        /* its last report is sent */
     TT_START_PHASE_PLACED,          /* it has its result */
-    TT_START_PHASE_DONE,            /* all below have theirs */
+    TT_START_PHASE_DONE,            /* all processes below have their results */
     TT_START_PHASES
 };
 
 /* Returns "start", "joined", ...; "?" for an invalid value. */
 const char *tt_start_phase_name(enum tt_start_phase phase);
 
-/* Of the processes of a level. */
+/* Statistics of the processes of a level. */
 struct tt_start_level {
     enum tt_start_level_kind kind;
     uint32_t depth;                 /* of leaders, from 1; 0: not a leader */
@@ -56,7 +57,8 @@ struct tt_start_report {
                                                            by depth, ranks */
 };
 
-/* Any time after the start of the simulation; extra processes are not counted. */
+/* Fills the report, at any time after the start of the simulation. Extra processes are not
+ * counted. */
 void tt_start_report_of(const struct tt_start *s, struct tt_start_report *out);
 
 enum tt_start_finding_kind {
@@ -75,8 +77,8 @@ struct tt_start_finding {
     double seconds;                 /* GROWTH, COST: of the busiest process in the step */
 };
 
-/* Writes what is unusual in `whole` to out[TT_START_FINDINGS_MAX], and returns how many there are.
- * `less` is a simulation with fewer ranks, for GROWTH, or NULL. */
+/* Writes the findings about `whole` to out[TT_START_FINDINGS_MAX], and returns their number. `less`
+ * is a simulation with fewer ranks, for GROWTH, or NULL. */
 uint32_t tt_start_findings(const struct tt_start_report *whole, const struct tt_start_report *less,
                            struct tt_start_finding *out);
 

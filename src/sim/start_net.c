@@ -1,4 +1,4 @@
-/* The network of a simulated start-up, and what its processes do with messages. */
+/* The network of a simulated start-up, and how its processes handle messages. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +12,7 @@
 #define COMPARE_BYTES_PER_NS 1u         /* of TT_START_PLANT_QUADRATIC */
 #define PROGRESS_EVENTS 65536u
 
-/* What arrives: at the parent, or at the child of a connection. */
+/* Events of a connection, at its parent or at its child. */
 enum { PARENT_OPEN, PARENT_FRAME, PARENT_END, CHILD_OPEN, CHILD_FRAME, CHILD_END };
 
 /* ---- events ---- */
@@ -497,7 +497,7 @@ void tt_start_kill(struct tt_start *s, uint32_t index)
     }
 }
 
-/* A process without the token connects, and sends anything or nothing. */
+/* A process without the token connects, and sends arbitrary data or nothing. */
 static void stranger_connect(struct tt_start *s, uint32_t parent)
 {
     struct tt_start_conn *c = conn_create(s, TT_START_NONE, parent);

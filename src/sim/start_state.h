@@ -1,5 +1,5 @@
 /* Parts of the simulated start-up, upper ones first: start.c (processes and their configuration),
- * start_net.c (the network, and what processes do with messages). */
+ * start_net.c (the network, and how processes handle messages). */
 #ifndef TT_SIM_START_STATE_H
 #define TT_SIM_START_STATE_H
 
@@ -20,7 +20,7 @@ enum tt_start_event_kind {
 /* Plans an event, not before now. Takes over `data`, which is malloc'd or NULL. */
 void tt_start_schedule(struct tt_start *s, uint64_t at_ns, enum tt_start_event_kind kind, int a,
                        int b, uint8_t *data, size_t bytes);
-/* Carries out an action of the process `context`; the node's `emit`. */
+/* Performs an action of the process `context`: the `emit` callback of its node. */
 void tt_start_on_act(void *context, const struct tt_tree_act *act);
 
 #endif

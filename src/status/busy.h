@@ -1,5 +1,5 @@
-/* The time that a rank spent in collectives in the last second. Collectives may overlap: common
- * times count once, at a resolution of a millisecond. Each call takes constant time. */
+/* The time that a rank spent in collectives in the last second. Times of overlapping collectives
+ * count once, at a resolution of a millisecond. Each call takes constant time. */
 #ifndef TT_STATUS_BUSY_H
 #define TT_STATUS_BUSY_H
 
@@ -8,10 +8,10 @@
 
 #define TT_BUSY_MS 1000u
 
-/* By milliseconds before now. All zero: no collective. */
+/* Arrays by milliseconds before now. All zero: no collective. */
 struct tt_busy {
-    int32_t whole[TT_BUSY_MS + 1];      /* changes of the number of collectives that fill one */
-    uint64_t part_ns[TT_BUSY_MS];       /* of the others */
+    int32_t whole[TT_BUSY_MS + 1];      /* changes of the number of collectives that fill the ms */
+    uint64_t part_ns[TT_BUSY_MS];       /* time of collectives that fill only a part of it */
 };
 
 /* Adds a collective that began from_ns ago and ended until_ns ago: until_ns < from_ns, which is at

@@ -12,7 +12,7 @@ enum { QUERY = 1, TAKEN, ROWS, MORE, END, BUSY };
 #define HEAD_BYTES 13u                  /* type, root, number */
 #define QUERY_BYTES_MAX (HEAD_BYTES + 1 + 4 + 4 + 4 + 4 + 2 + TT_COLLECT_DIR_BYTES)
 #define ROWS_BYTES (TT_OVERLAY_BYTES - HEAD_BYTES)
-#define LEVELS 64u                      /* the deadline of a level is 1/LEVELS earlier */
+#define LEVELS 64u                      /* each level's deadline is 1/LEVELS of the time earlier */
 #define ACK_MS_MIN 20u
 #define NO_PARENT UINT32_MAX
 
@@ -31,7 +31,7 @@ enum link_state {
 struct link {
     uint32_t peer;
     uint8_t state;
-    uint32_t nrows;                     /* frames of rows */
+    uint32_t nrows;                     /* number of frames with rows */
 };
 
 struct tt_collection {
@@ -43,9 +43,9 @@ struct tt_collection {
     uint32_t nlinks;
     struct link link[TT_OVERLAY_LINKS_MAX];
     struct tt_status_report report;
-    bool drains;                        /* it sends its report */
+    bool drains;                        /* this rank is sending its report */
     struct tt_status_cursor at;
-    uint32_t window;                    /* frames that it may send */
+    uint32_t window;                    /* frames that this rank may send */
 };
 
 bool tt_collect_query_is_valid(const struct tt_collect_query *q)
@@ -145,7 +145,7 @@ static bool send_short(struct tt_collect *c, uint32_t to, uint8_t type, uint32_t
     return c->ops->send(c->arg, to, frame, HEAD_BYTES);
 }
 
-/* The receiver's deadlines are relative, and one level earlier. */
+/* The receiver's deadlines are relative to the receipt, and one level earlier. */
 static bool send_query(struct tt_collect *c, const struct tt_collection *x, uint32_t to,
                        uint64_t now_ns)
 {
@@ -165,7 +165,7 @@ static bool send_query(struct tt_collect *c, const struct tt_collection *x, uint
     return c->ops->send(c->arg, to, frame, (uint16_t)tt_writer_bytes(&w));
 }
 
-/* ---- the end of a rank's part ---- */
+/* ---- completion of a rank's part ---- */
 
 static bool is_waiting(const struct tt_collection *x)
 {
@@ -175,7 +175,7 @@ static bool is_waiting(const struct tt_collection *x)
     return false;
 }
 
-/* Adds what this rank knows of its neighbours. */
+/* Adds the states of this rank's neighbours. */
 static void report_neighbours(struct tt_collect *c, struct tt_collection *x)
 {
     for (uint32_t i = 0; i < x->nlinks; i++) {
@@ -205,7 +205,8 @@ static bool is_listed(const struct tt_status_report *r, uint32_t rank)
     return false;
 }
 
-/* A rank is silent if each neighbour reports it, or could not. Otherwise it has answered some. */
+/* Returns whether a rank is silent: all its neighbours that can report list it as such. Otherwise
+ * it has answered one of them. */
 static bool is_silent(const struct tt_collect *c, const struct tt_status_report *r, uint32_t i)
 {
     const struct tt_status_ranks *silent = &r->lists[TT_STATUS_SILENT];
@@ -236,12 +237,13 @@ static void report_job(struct tt_collect *c, struct tt_status_report *r)
             silent->rank[kept++] = silent->rank[i];
     }
     silent->n = kept;
-    /* they have responded after all: their reports came by way of other ranks */
+    /* all ranks have responded after all: some reports took another path */
     if (r->nreported >= c->nranks)
         silent->n = r->lists[TT_STATUS_LATE].n = 0;
 }
 
-/* Sends rows while the window allows. Returns whether the report is complete, or cannot be sent. */
+/* Sends rows while the window permits. Returns whether the report is complete, or cannot be
+ * sent. */
 static bool drain(struct tt_collect *c, struct tt_collection *x)
 {
     uint8_t frame[TT_OVERLAY_BYTES];
@@ -263,7 +265,7 @@ static bool drain(struct tt_collect *c, struct tt_collection *x)
     return false;
 }
 
-/* Ends this rank's part if nothing is awaited any more. */
+/* Completes this rank's part if it awaits nothing any more. */
 static void settle(struct tt_collect *c, struct tt_collection **at)
 {
     struct tt_collection *x = *at;
@@ -273,7 +275,7 @@ static void settle(struct tt_collect *c, struct tt_collection **at)
     report_neighbours(c, x);
     if (x->parent == NO_PARENT) {
         report_job(c, &x->report);
-        *at = NULL;             /* `done` may begin another one */
+        *at = NULL;             /* `done` may begin another collection */
         c->ops->done(c->arg, &x->report);
         *at = x;
         end_collection(c, at);
@@ -285,7 +287,7 @@ static void settle(struct tt_collect *c, struct tt_collection **at)
         end_collection(c, at);
 }
 
-/* ---- the begin ---- */
+/* ---- beginning ---- */
 
 static void query_neighbours(struct tt_collect *c, struct tt_collection *x, uint64_t now_ns)
 {
@@ -341,8 +343,9 @@ static struct link *link_of(struct tt_collection *x, uint32_t peer)
     return NULL;
 }
 
-/* A query for a collection in which this rank takes part already: the sender has another parent. If
- * it was busy when this rank queried it, it has not been told that this rank does take part. */
+/* Handles a query for a collection in which this rank already takes part: the sender has another
+ * parent. If the sender was busy when this rank queried it, it does not know that this rank takes
+ * part, and gets END. */
 static void handle_crossing(struct tt_collect *c, struct tt_collection **at, uint32_t from)
 {
     struct link *l = link_of(*at, from);
@@ -354,7 +357,7 @@ static void handle_crossing(struct tt_collect *c, struct tt_collection **at, uin
     settle(c, at);
 }
 
-/* A root has one collection at a time, so a newer one replaces those that it has given up. */
+/* A root has one collection at a time, so a newer one ends the older ones. */
 static void end_older(struct tt_collect *c, uint32_t root, uint64_t number)
 {
     for (uint32_t i = 0; i < TT_COLLECT_MAX; i++)
@@ -415,7 +418,7 @@ static bool handle_rows(struct tt_collect *c, struct tt_collection *x, struct li
     return true;
 }
 
-/* Handles a frame of a neighbour that this rank has queried. */
+/* Handles a frame from a neighbour that this rank has queried. */
 static bool handle_answer(struct tt_collect *c, struct tt_collection **at, uint32_t from,
                           uint8_t type, struct tt_reader *r)
 {
@@ -427,7 +430,7 @@ static bool handle_answer(struct tt_collect *c, struct tt_collection **at, uint3
     if (type == TAKEN && (l->state == LINK_ASKED || l->state == LINK_SILENT))
         l->state = LINK_TAKEN;
     else if (type == END && (l->state == LINK_ASKED || l->state == LINK_SILENT))
-        l->state = LINK_DONE;   /* it has taken part already */
+        l->state = LINK_DONE;   /* it already takes part, with another parent */
     else if (type == BUSY && l->state != LINK_TAKEN)
         l->state = LINK_BUSY;
     else if (l->state != LINK_TAKEN || type == TAKEN || type == BUSY)
@@ -459,7 +462,7 @@ bool tt_collect_receive(struct tt_collect *c, uint32_t from, const void *data, s
         return handle_query(c, from, root, number, &r, now_ns);
     at = find_collection(c, root, number);
     if (!at)
-        return true;            /* it is over here */
+        return true;            /* the collection is over here */
     if (type != MORE)
         return handle_answer(c, at, from, type, &r);
     if (!(*at)->drains || (*at)->parent != from)
@@ -487,7 +490,7 @@ void tt_collect_lose(struct tt_collect *c, uint32_t rank)
 
 /* ---- time ---- */
 
-/* Returns when the state of a collection changes without a frame. */
+/* Returns the time at which the state of a collection changes without a frame. */
 static uint64_t collection_due(const struct tt_collection *x)
 {
     if (x->drains)              /* the parent is gone, or waits for its own deadline */
@@ -498,7 +501,8 @@ static uint64_t collection_due(const struct tt_collection *x)
     return x->due_ns;
 }
 
-/* Neighbours without a sign of life are silent; after the deadline nothing is awaited. */
+/* Handles deadlines: neighbours without a sign of life are silent, and missing reports are no
+ * longer awaited. */
 static void expire(struct tt_collection *x, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < x->nlinks; i++) {

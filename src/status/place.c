@@ -15,7 +15,7 @@
 
 #define VARIABLE "TUTTI_STATUS"
 #define BACKLOG 64
-#define STALE_S 60              /* age of a socket that was never completed */
+#define STALE_S 60              /* minimum age of an incomplete socket to remove it */
 #define JOB_DIGITS 16
 
 tutti_status tt_place_base(char out[TT_PLACE_BYTES])
@@ -76,7 +76,8 @@ int tt_place_connect(const char *path)
     return -err;
 }
 
-/* Creates a directory that only this user can open. Returns 0 or an errno; EPERM: others can. */
+/* Creates a directory that only this user can open. Returns 0 or an errno; EPERM: other users can
+ * open it. */
 static int make_private(const char *path)
 {
     struct stat st;
@@ -88,7 +89,7 @@ static int make_private(const char *path)
     return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0 ? 0 : EPERM;
 }
 
-/* Binds under a temporary name: a socket with a final name accepts connections. */
+/* Binds under a temporary name, so that a socket with a final name always accepts connections. */
 static int bind_and_listen(int fd, const char *path)
 {
     char temporary[TT_PLACE_BYTES];
@@ -99,7 +100,7 @@ static int bind_and_listen(int fd, const char *path)
         (int)sizeof temporary)
         return ENAMETOOLONG;
     a = address_of(temporary);
-    unlink(temporary);          /* of a killed process */
+    unlink(temporary);          /* left by a killed process */
     if (bind(fd, (const struct sockaddr *)&a, sizeof a) != 0)
         return errno;
     if (listen(fd, BACKLOG) != 0 || rename(temporary, path) != 0) {
@@ -157,7 +158,7 @@ void tt_place_leave(const struct tt_place *p)
     if (lstat(p->path, &st) == 0 && st.st_dev == p->device && st.st_ino == p->inode)
         unlink(p->path);
     close(p->fd);
-    rmdir(dir);                 /* the last process on this host */
+    rmdir(dir);                 /* succeeds for the last process on this host */
 }
 
 /* ---- lists ---- */
@@ -222,9 +223,9 @@ uint32_t tt_place_ranks(const char *base, uint64_t job, uint32_t *rank, uint32_t
     return n;
 }
 
-/* ---- tidying ---- */
+/* ---- removal of stale sockets ---- */
 
-/* Removes a socket that was never completed, if it is old. */
+/* Removes an incomplete socket, if it is old. */
 static void remove_unfinished(int dir, const char *name)
 {
     struct stat st;
@@ -235,7 +236,8 @@ static void remove_unfinished(int dir, const char *name)
         unlinkat(dir, name, 0);
 }
 
-/* Stops at the first live process, because a connection wakes its process. */
+/* Removes the stale sockets of a job. Stops at the first live process, because a connection wakes
+ * it. */
 static void tidy_job(const char *base, uint64_t job)
 {
     DIR *d = open_job(base, job);
@@ -258,7 +260,7 @@ static void tidy_job(const char *base, uint64_t job)
     if (d)
         closedir(d);
     snprintf(path, sizeof path, "%.*s/%016" PRIx64, (int)(sizeof path - JOB_DIGITS - 2), base, job);
-    rmdir(path);                /* unless it has a live socket */
+    rmdir(path);                /* fails if it has a live socket */
 }
 
 void tt_place_tidy(const char *base, uint64_t job)

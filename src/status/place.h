@@ -1,5 +1,5 @@
-/* Where status sockets are: BASE/JOB/RANK, Unix sockets in directories that only the user can open.
- * BASE is /tmp/tutti-UID, or the value of TUTTI_STATUS. JOB is the number of the job, 16 digits. */
+/* Paths of status sockets: BASE/JOB/RANK, Unix sockets in directories that only the user can open.
+ * BASE is /tmp/tutti-UID, or the value of TUTTI_STATUS. JOB is the ID of the job, 16 digits. */
 #ifndef TT_STATUS_PLACE_H
 #define TT_STATUS_PLACE_H
 
@@ -11,28 +11,29 @@
 #include "tutti/tutti.h"
 
 #define TT_PLACE_BYTES sizeof(((struct sockaddr_un *)NULL)->sun_path)
-#define TT_PLACE_JOBS_MAX 256u          /* directories that are looked at */
-#define TT_PLACE_SOCKETS_MAX 4096u      /* sockets of a job that are looked at */
+#define TT_PLACE_JOBS_MAX 256u          /* maximum number of directories to read */
+#define TT_PLACE_SOCKETS_MAX 4096u      /* maximum number of sockets of a job to read */
 
 /* Reads TUTTI_STATUS. *out is the base directory, or "" if there is no status socket. INVALID
  * (logged). */
 tutti_status tt_place_base(char out[TT_PLACE_BYTES]);
-/* Returns whether TUTTI_STATUS contains a directory: then the user expects the live view. */
+/* Returns whether TUTTI_STATUS contains a directory, so that the user expects the live view. */
 bool tt_place_is_chosen(void);
 /* A listening socket. */
 struct tt_place {
     int fd;                     /* non-blocking */
-    dev_t device;               /* identify its file */
+    dev_t device;               /* with inode: identifies its file */
     ino_t inode;
     char path[TT_PLACE_BYTES];
 };
 
-/* Creates a listening socket, and its directories. It replaces one of an earlier process with the
- * same rank. On success the caller ends *out with tt_place_leave. SYSTEM (not logged; why[bytes] is
+/* Creates a listening socket, and its directories. It replaces a socket of an earlier process with
+ * the same rank. On success the caller must call tt_place_leave. SYSTEM (not logged; why[bytes] is
  * the cause). */
 tutti_status tt_place_listen(const char *base, uint64_t job, uint32_t rank, struct tt_place *out,
                              char *why, size_t bytes);
-/* Closes the socket, and removes it, unless it was replaced, and its directory if that is empty. */
+/* Closes the socket. Removes it, unless it was replaced, and its directory if that is then
+ * empty. */
 void tt_place_leave(const struct tt_place *p);
 /* Removes sockets of jobs whose processes were killed, except those of `job`. */
 void tt_place_tidy(const char *base, uint64_t job);

@@ -86,7 +86,7 @@ static tutti_status open_listeners(struct tt_remote *r, const char *address)
     return st;
 }
 
-/* The program continues without the port: an error is no last error of it. */
+/* A failure does not change the last error, because the program continues without the port. */
 bool tt_remote_open(struct tt_remote *r, const struct tt_remote_conf *conf, int epoll,
                     uint32_t about)
 {
@@ -104,7 +104,7 @@ bool tt_remote_open(struct tt_remote *r, const struct tt_remote_conf *conf, int 
     tt_log_hush_errors(false);
     if (!st)
         return true;
-    /* others of its worlds compete for the port */
+    /* other worlds of this process may compete for the port */
     tt_log(atomic_exchange(&warned, true) ? TT_LOG_INFO : TT_LOG_WARN,
            "status: clients of other hosts cannot query this process: %s", tutti_last_error());
     tt_fail_again(st, before);
@@ -131,7 +131,7 @@ void tt_remote_close(struct tt_remote *r)
 
 /* ---- guests ---- */
 
-/* Returns a free place, or that of the oldest guest, who is dropped. */
+/* Returns a free entry, or the entry of the oldest guest, which is dropped. */
 static struct tt_remote_guest *guest_place(struct tt_remote *r)
 {
     struct tt_remote_guest *oldest = &r->guest[0];
@@ -158,13 +158,13 @@ static void admit(struct tt_remote *r, int fd, uint64_t now_ns)
     tt_framer_init(&g->in, PROOF_FRAME_MAX);
     tt_random_bytes(g->nonces.process, sizeof g->nonces.process);
     bytes = tt_seal_challenge_write(&g->nonces, frame);
-    /* it fits into an empty socket buffer */
+    /* the frame fits into an empty socket buffer */
     if (send(fd, frame, bytes, MSG_NOSIGNAL) != (ssize_t)bytes ||
         epoll_ctl(r->epoll, EPOLL_CTL_ADD, fd, &ev) != 0)
         guest_close(r, g);
 }
 
-/* Anyone may connect: so not each refused client is logged. */
+/* Anyone may connect, so the warnings are rate-limited. */
 static void warn_refused(struct tt_remote *r, uint64_t now_ns)
 {
     r->nrefused++;
@@ -178,7 +178,7 @@ static void warn_refused(struct tt_remote *r, uint64_t now_ns)
     r->nrefused = 0;
 }
 
-/* Reads what has arrived. Returns 1: the token is proved; 0: not yet; -1: drop the guest. */
+/* Reads the received data. Returns 1: the token is proved; 0: not yet; -1: drop the guest. */
 static int guest_receive(struct tt_remote *r, struct tt_remote_guest *g, uint64_t now_ns)
 {
     struct tt_frame f;
@@ -197,7 +197,7 @@ static int guest_receive(struct tt_remote *r, struct tt_remote_guest *g, uint64_
         warn_refused(r, now_ns);
         return -1;
     }
-    return tt_framer_next(&g->in, &f) || g->in.bad ? -1 : 1;    /* it must wait for ACCEPT */
+    return tt_framer_next(&g->in, &f) || g->in.bad ? -1 : 1;    /* the client must await ACCEPT */
 }
 
 static int guest_serve(struct tt_remote *r, struct tt_remote_guest *g, uint64_t now_ns,
@@ -225,7 +225,7 @@ int tt_remote_serve(struct tt_remote *r, uint32_t event, uint64_t now_ns, struct
     if (event >= TT_REMOTE_LISTENERS)
         return guest_serve(r, &r->guest[event - TT_REMOTE_LISTENERS], now_ns, seal, accept,
                            accept_bytes);
-    /* one at a time, so that a flood of connections takes little of each round */
+    /* one at a time, so that a flood of connections takes little time of each round */
     fd = event < r->n ? tt_acceptor_take(&r->acceptor[event]) : -1;
     if (fd >= 0)
         admit(r, fd, now_ns);

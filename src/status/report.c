@@ -29,7 +29,7 @@ size_t tt_status_report_bytes(const struct tt_status_report *r)
 
 /* ---- communicators ---- */
 
-/* Returns the slot of a hash: its own, or the free one where it belongs. */
+/* Returns the slot of a hash, or the free slot for it. */
 static uint32_t *index_slot(const struct tt_status_report *r, uint64_t hash)
 {
     const uint32_t mask = 2 * r->comms_cap - 1;
@@ -92,7 +92,7 @@ struct tt_status_comm *tt_status_add_comm(struct tt_status_report *r,
     }
     mine->nreported = tt_status_sum(mine->nreported, c->nreported);
     mine->nothers = tt_status_sum(mine->nothers, c->nothers);
-    if (!*mine->name)           /* one that was set later on some ranks */
+    if (!*mine->name)           /* some ranks may set the name later */
         memcpy(mine->name, c->name, sizeof mine->name);
     if (!*mine->members)
         memcpy(mine->members, c->members, sizeof mine->members);
@@ -152,7 +152,7 @@ static uint64_t sum_u64(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* Of equal shares, that of the lower rank counts, so that the order of merging does not matter. */
+/* If shares are equal, the lower rank is kept, so that the order of merging does not matter. */
 void tt_status_add_rates(struct tt_status_comm *c, const struct tt_status_rates *rates)
 {
     struct tt_status_rates *mine = &c->rates;
@@ -261,7 +261,8 @@ void tt_status_add_lanes(struct tt_status_report *r, const struct tt_status_lane
 
 /* ---- shares ---- */
 
-/* Inserts a rank into the list of the lowest shares; of equal ones, the lower rank precedes. */
+/* Inserts a rank into the list of the lowest shares; if shares are equal, the lower rank is
+ * first. */
 static void list_share(struct tt_status_shares *s, uint32_t rank, uint32_t share)
 {
     uint32_t i = s->n < TT_STATUS_SLOW_MAX ? s->n++ : TT_STATUS_SLOW_MAX;
@@ -289,7 +290,7 @@ void tt_status_add_shares(struct tt_status_report *r, const struct tt_status_sha
 
 /* ---- lists of ranks ---- */
 
-/* Returns the place of a rank in a list: the first entry that is not smaller. */
+/* Returns the index of a rank in a list: of the first entry that is not smaller. */
 static uint32_t rank_place(const struct tt_status_ranks *l, uint32_t rank)
 {
     uint32_t low = 0, high = l->n;

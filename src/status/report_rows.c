@@ -1,5 +1,5 @@
-/* Rows of a report: a byte of type, a u16 length, and that many bytes. A row fits into a frame of
- * the control overlay. */
+/* Rows of a report: a type byte, a u16 length, and that many bytes. A row fits into a frame of the
+ * control overlay. */
 #include <string.h>
 #include "base/status.h"
 #include "status/report.h"
@@ -171,7 +171,7 @@ static void next_stage(struct tt_status_cursor *at)
     at->at = at->group = 0;
 }
 
-/* Skips what is empty, so that the cursor is at a row, or at the end. */
+/* Skips empty stages, so that the cursor is at a row, or at the end. */
 static void settle_cursor(const struct tt_status_report *r, struct tt_status_cursor *at)
 {
     while ((at->stage == WRITE_COMMS && at->at == r->ncomms) ||
@@ -190,7 +190,7 @@ static void settle_cursor(const struct tt_status_report *r, struct tt_status_cur
     }
 }
 
-/* Writes a row of a communicator: itself, its groups, and its rates. */
+/* Writes a row of a communicator: its own fields, a group, or its rates. */
 static enum row write_comm_row(const struct tt_status_comm *c, uint32_t row, struct tt_writer *w)
 {
     if (row == 0) {
@@ -326,7 +326,7 @@ static void read_key(struct tt_status_op_key *k, struct tt_reader *in)
         in->bad = true;
 }
 
-/* A group of a communicator that was left out is ignored. */
+/* Merges a group. A group of a communicator that was left out is ignored. */
 static void merge_group(struct tt_status_report *r, struct tt_reader *in)
 {
     const uint64_t hash = tt_read_u64(in);
@@ -352,7 +352,7 @@ static void merge_group(struct tt_status_report *r, struct tt_reader *in)
         tt_status_add_group(c, &g);
 }
 
-/* Shares are at most 1,000; rates of a communicator that was left out are ignored. */
+/* Merges rates. Shares are at most 1,000. Rates of a communicator that was left out are ignored. */
 static void merge_rates(struct tt_status_report *r, struct tt_reader *in)
 {
     const uint64_t hash = tt_read_u64(in);

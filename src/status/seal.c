@@ -7,7 +7,7 @@
 #define VERSION 1u
 #define CHALLENGE_BYTES (1u + TT_NONCE_BYTES)
 #define PROOF_BYTES (TT_NONCE_BYTES + TT_MAC_BYTES)
-#define SEALED_MAX (TT_MAC_INPUT_MAX - 16u)     /* of a body */
+#define SEALED_MAX (TT_MAC_INPUT_MAX - 16u)     /* maximum size of a body */
 
 _Static_assert(TT_FRAME_HEADER_BYTES + CHALLENGE_BYTES <= TT_SEAL_FRAME_MAX &&
                    TT_FRAME_HEADER_BYTES + PROOF_BYTES <= TT_SEAL_FRAME_MAX,
@@ -90,7 +90,7 @@ void tt_seal_begin(struct tt_seal *s, const struct tt_seal_nonces *n, const char
     token_mac(s->key, n, token, "tutti status key");
 }
 
-/* The number of a frame prevents repetitions and omissions. */
+/* The frame number prevents replays and omissions. */
 static void frame_mac(uint8_t out[TT_MAC_BYTES], const struct tt_seal *s, bool from_process,
                       uint64_t number, uint8_t type, const uint8_t *body, size_t bytes)
 {

@@ -1,6 +1,6 @@
-/* Status clients over TCP: both ends prove that they have a common token, without sending it, and
- * each later frame has a seal that only they can make (boot/auth.h). Frames are not encrypted. The
- * client proves itself first: a stranger gets nothing with which it could try tokens.
+/* Status clients over TCP: both ends prove that they have the same token, without sending it. Each
+ * later frame has a seal that only they can make (boot/auth.h). Frames are not encrypted. The
+ * client must prove itself first: a stranger receives nothing with which it could test tokens.
  *
  *   process                            client
  *     | CHALLENGE nonce -------------> |
@@ -20,7 +20,7 @@
 #define TT_SEAL_BYTES TT_MAC_BYTES      /* at the end of the body of each sealed frame */
 #define TT_SEAL_FRAME_MAX (TT_FRAME_HEADER_BYTES + 64u)     /* of the handshake */
 
-enum { TT_SEAL_CHALLENGE = 32, TT_SEAL_PROOF, TT_SEAL_ACCEPT };     /* types of frames */
+enum { TT_SEAL_CHALLENGE = 32, TT_SEAL_PROOF, TT_SEAL_ACCEPT };     /* frame types */
 
 struct tt_seal_nonces {
     uint8_t process[TT_NONCE_BYTES], client[TT_NONCE_BYTES];
@@ -29,16 +29,16 @@ struct tt_seal_nonces {
 /* One end of a connection after the handshake. */
 struct tt_seal {
     uint8_t key[TT_MAC_BYTES];
-    uint64_t sent, received;            /* frames */
+    uint64_t sent, received;            /* numbers of frames */
     bool is_process;
 };
 
-/* Each writes a whole frame to out[TT_SEAL_FRAME_MAX] and returns its bytes. */
+/* Each writes a whole frame to out[TT_SEAL_FRAME_MAX] and returns its size. */
 size_t tt_seal_challenge_write(const struct tt_seal_nonces *n, uint8_t *out);
 size_t tt_seal_proof_write(const struct tt_seal_nonces *n, const char *token, uint8_t *out);
 size_t tt_seal_accept_write(const struct tt_seal_nonces *n, const char *token, uint8_t *out);
-/* Each reads a frame of its type, and sets the other end's nonce. False: it is invalid, of another
- * version, or the other end has another token. */
+/* Each reads a frame of its type, and sets the other end's nonce. False: the frame is invalid or
+ * has another version, or the other end has another token. */
 bool tt_seal_challenge_read(const struct tt_frame *f, struct tt_seal_nonces *n);
 bool tt_seal_proof_read(const struct tt_frame *f, const char *token, struct tt_seal_nonces *n);
 bool tt_seal_accept_read(const struct tt_frame *f, const char *token,
@@ -46,11 +46,11 @@ bool tt_seal_accept_read(const struct tt_frame *f, const char *token,
 
 void tt_seal_begin(struct tt_seal *s, const struct tt_seal_nonces *n, const char *token,
                    bool is_process);
-/* Seals the next frame to be sent: frame[bytes], with room for TT_SEAL_BYTES more. Returns its
- * bytes. */
+/* Seals the next frame to send: frame[bytes], with room for TT_SEAL_BYTES more. Returns its new
+ * size. */
 size_t tt_seal_add(struct tt_seal *s, uint8_t *frame, size_t bytes);
-/* Checks the next received frame, and removes its seal. False: it is not what the other end
- * sent. */
+/* Checks the next received frame, and removes its seal. False: it differs from the frame that the
+ * other end sent. */
 bool tt_seal_check(struct tt_seal *s, struct tt_frame *f);
 
 #endif

@@ -21,10 +21,10 @@
 
 #define EVENTS_PER_ROUND 16
 #define ACCEPTS_PER_ROUND 16
-#define FRAMES_PER_ROUND 256    /* sent to one client */
-#define SEALED_PER_ROUND 32     /* likewise: an HMAC takes time */
-#define PAUSE_NS TT_SECOND      /* without a free descriptor */
-#define SPARE_DESCRIPTORS 64    /* fewer are left for the application: no socket */
+#define FRAMES_PER_ROUND 256    /* maximum frames sent to a client in a round */
+#define SEALED_PER_ROUND 32     /* the same for sealed frames: an HMAC takes time */
+#define PAUSE_NS TT_SECOND      /* pause of accepting without a free descriptor */
+#define SPARE_DESCRIPTORS 64    /* no socket if fewer are left for the application */
 
 enum { ON_CLIENT = 0, ON_LISTENER = 1 << 8, ON_TIMER = 2 << 8, ON_REMOTE = 3 << 8 };
 
@@ -32,7 +32,7 @@ _Static_assert(TT_REMOTE_EVENTS <= 1 << 8, "numbers of events");
 
 enum client_state {
     CLIENT_IDLE,
-    CLIENT_QUEUED,              /* its request waits for that of another client */
+    CLIENT_QUEUED,              /* its request waits for the request of another client */
     CLIENT_COLLECTS,
     CLIENT_READS                /* its answer is being sent */
 };
@@ -42,7 +42,7 @@ struct client {
     uint8_t state;
     bool watch_out;             /* waits for EPOLLOUT */
     bool ends;                  /* END or REFUSED is the last frame of the answer in out */
-    uint64_t since_ns;          /* of its state, or its last progress */
+    uint64_t since_ns;          /* time of its last state change or progress */
     struct tt_framer in;
     struct tt_collect_query query;
     struct tt_status_report report;
@@ -58,8 +58,8 @@ struct tt_service {
     struct tt_collect collect;
     struct tt_place place;      /* fd -1: no socket */
     int epoll, timer;           /* -1: none */
-    uint64_t armed_ns;          /* of the timer */
-    uint64_t paused_ns;         /* accepts again then; 0: now */
+    uint64_t armed_ns;          /* expiry of the timer */
+    uint64_t paused_ns;         /* time at which it accepts again; 0: now */
     struct tt_remote remote;
     struct client client[TT_SERVICE_CLIENTS_MAX];
 };
@@ -86,7 +86,7 @@ static void client_close(struct tt_service *s, struct client *c)
     tt_status_report_fini(&c->report);
 }
 
-/* Appends the frame that was written behind `end`. */
+/* Appends the frame that was written at out_end. */
 static void client_append(struct client *c, size_t bytes)
 {
     c->out_end += c->is_sealed ? tt_seal_add(&c->seal, c->out + c->out_end, bytes) : bytes;
@@ -108,7 +108,7 @@ static bool client_fill(struct client *c)
     return true;
 }
 
-/* Sends what the socket accepts, up to a number of frames: the rest goes in the next round. */
+/* Sends what the socket accepts, up to a number of frames: the rest is sent in the next round. */
 static void client_send(struct tt_service *s, struct client *c, uint64_t now_ns)
 {
     const uint32_t most = c->is_sealed ? SEALED_PER_ROUND : FRAMES_PER_ROUND;
@@ -186,7 +186,7 @@ static void client_receive(struct tt_service *s, struct client *c, uint64_t now_
 
 /* ---- the listener ---- */
 
-/* Only this user and root may connect: the directory refuses others already. */
+/* Permits only this user and root. The directory already excludes others. */
 static bool is_allowed(int fd)
 {
     struct ucred peer;
@@ -200,7 +200,7 @@ static bool is_allowed(int fd)
     return false;
 }
 
-/* Returns a free entry, or that of the client that has been idle for the longest time. */
+/* Returns a free entry, or the entry of the client that has been idle for the longest time. */
 static struct client *client_place(struct tt_service *s)
 {
     struct client *idle = NULL;
@@ -216,14 +216,14 @@ static struct client *client_place(struct tt_service *s)
     return idle;
 }
 
-/* A client of another host: its end of the seal, and the frame that accepts it. */
+/* A client of another host: this end of its seal, and the frame that accepts it. */
 struct remote_client {
     struct tt_seal seal;
     uint8_t accept[TT_SEAL_FRAME_MAX];
     size_t bytes;
 };
 
-/* Tells a client that has proved the token that all places are taken. */
+/* Notifies a client that has proved the token that there is no free entry. */
 static void refuse_remote(int fd, const struct remote_client *remote)
 {
     uint8_t out[TT_SEAL_FRAME_MAX + TT_TALK_FRAME_MAX + TT_SEAL_BYTES];
@@ -237,7 +237,7 @@ static void refuse_remote(int fd, const struct remote_client *remote)
         tt_log(TT_LOG_DEBUG, "status: a client did not receive that it was refused");
 }
 
-/* remote NULL: a client of this host. */
+/* Adds a client. remote NULL: a client of this host. */
 static void client_open(struct tt_service *s, int fd, const struct remote_client *remote,
                         uint64_t now_ns)
 {
@@ -284,7 +284,7 @@ static void service_accept(struct tt_service *s, uint64_t now_ns)
         const int fd = accept4(s->place.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-            /* it would stay readable */
+            /* otherwise epoll would report it continuously */
             tt_watched_remove(s->epoll, s->place.fd);
             s->paused_ns = now_ns + PAUSE_NS;
         }
@@ -332,7 +332,7 @@ static void collect_snapshot(void *arg, const struct tt_collect_query *q,
     const struct tt_service *s = arg;
     struct tt_collect_query here = *q;
 
-    here.number ^= tt_mix64(s->conf.job);       /* a process may be in several jobs */
+    here.number ^= tt_mix64(s->conf.job);       /* a process may belong to several jobs */
     tt_status_snapshot(&here, s->conf.rank, &s->conf.source, r);
 }
 
@@ -346,7 +346,7 @@ static struct client *find_client(struct tt_service *s, enum client_state state)
     return found;
 }
 
-/* Its client, if it is still there, takes the report. */
+/* Passes the report to the client that requested it, if it is still connected. */
 static void collect_done(void *arg, struct tt_status_report *r)
 {
     struct tt_service *s = arg;
@@ -378,7 +378,7 @@ static void begin_next(struct tt_service *s, uint64_t now_ns)
         c->state = CLIENT_COLLECTS;
         if (tt_collect_begin(&s->collect, &c->query, now_ns))
             continue;
-        c->state = CLIENT_QUEUED;       /* that of a client that has left is in progress */
+        c->state = CLIENT_QUEUED;       /* the collection of a closed client is in progress */
         return;
     }
 }
@@ -391,7 +391,7 @@ static uint64_t client_due(const struct client *c)
                                                   : TT_COLLECT_NEVER;
 }
 
-/* Sets the timer to the next deadline. Without one, the caller's periodic calls serve. */
+/* Sets the timer to the next deadline. Without a timer, the caller's periodic calls suffice. */
 static void arm_timer(struct tt_service *s)
 {
     struct itimerspec at = { .it_interval = { 0 } };
@@ -516,7 +516,7 @@ static const char *listen_here(struct tt_service *s, const char *base, char *why
     return NULL;
 }
 
-/* Opens what clients connect to. Returns the cause of an error, or NULL. */
+/* Opens the sockets to which clients connect. Returns the cause of an error, or NULL. */
 static const char *service_listen(struct tt_service *s, const char *base,
                                   const struct tt_remote_conf *remote, char *why, size_t bytes)
 {

@@ -31,15 +31,15 @@ struct scan {
     const struct tt_collect_query *query;
     uint32_t rank;
     struct tt_status_report *report;
-    struct position *position;  /* [TT_COMMS_MAX] by number */
+    struct position *position;  /* [TT_COMMS_MAX] by number of the communicator */
     struct tt_busy busy;        /* of this rank */
     struct tt_snapshot_wait waits[TT_SNAPSHOT_WAITS_MAX];
     uint32_t nwaits;
     uint64_t now_ns;
     uint32_t nopen, nended;     /* operations in progress; reported ended ones */
-    bool rates;                 /* records are still of the last second */
+    bool rates;                 /* the scanned records still belong to the last second */
     uint64_t counted_ns;        /* age of the oldest counted record */
-    uint64_t held_ns;           /* the trace holds only this part of the last second; 0: all of it */
+    uint64_t held_ns;           /* the trace has only this part of the last second; 0: all of it */
 };
 
 static bool is_collective(uint8_t kind)
@@ -120,7 +120,7 @@ static void count_rate(struct scan *s, const struct tt_oplog_record *o)
     s->report->bytes_per_s += bytes_of(&o->call);
 }
 
-/* Takes at most *left, from which it is subtracted. */
+/* Returns ns, but at least 0 and at most *left, and subtracts it from *left. */
 static uint64_t take(double *left, double ns)
 {
     const double taken = ns < 0 ? 0 : ns < *left ? ns : *left;
@@ -129,8 +129,8 @@ static uint64_t take(double *left, double ns)
     return (uint64_t)taken;
 }
 
-/* Divides the time of an operation that has ended into stages, if they are known. The first ones
- * follow each other; the measured ones come from the rest. */
+/* Divides the time of an operation that has ended into stages, if they are known. The first stages
+ * follow each other; the measured ones are parts of the rest. */
 static void count_stages(struct position *p, const struct tt_oplog_record *o, uint64_t total_ns)
 {
     static const uint8_t of[TT_STAGES] = { [TT_STAGE_REGISTER] = TT_STATUS_STAGE_REGISTER,
@@ -146,7 +146,7 @@ static void count_stages(struct position *p, const struct tt_oplog_record *o, ui
     queued = o->started > o->called ? ns_per_tick * (double)(o->started - o->called) : 0;
     p->nstaged++;
     p->staged_ns[TT_STATUS_STAGE_QUEUE] += take(&left, queued);
-    /* data that was sent before any message of the peer did not wait for it */
+    /* data sent before any message of the peer did not wait for the peer */
     message = t.first_message && t.first_message <= t.first_data
                   ? ns_per_tick * (double)t.first_message
                   : queued;
@@ -166,7 +166,7 @@ static void count_busy(struct scan *s, struct position *p, const struct tt_oplog
     const uint64_t since = age_of(s, o->called), until = open ? 0 : age_of(s, o->ended);
     const uint64_t from = since < TT_SECOND ? since : TT_SECOND;
 
-    if (until > TT_SECOND || (!open && !o->ended))      /* or its end is not known */
+    if (until > TT_SECOND || (!open && !o->ended))      /* earlier, or its end is unknown */
         return;
     p->calls += !open;
     p->bytes += open ? 0 : bytes_of(&o->call);
@@ -186,7 +186,7 @@ static void scale_rates(struct tt_status_report *r, uint64_t counted_ns)
     r->bytes_per_s = (uint64_t)((double)r->bytes_per_s * by);
 }
 
-/* Records come from the newest to the oldest. */
+/* Adds a record. Records are added from the newest to the oldest. */
 static void see_record(struct scan *s, const struct tt_oplog_record *o)
 {
     struct position *p = &s->position[o->call.comm % TT_COMMS_MAX];
@@ -233,7 +233,7 @@ static void read_records(struct scan *s)
     for (uint64_t n = head; n-- > first;)
         if (tt_oplog_ring_find(&tt_oplog_ring, n, &o))
             see_record(s, &o);
-    if (s->rates && head > depth && s->counted_ns) {    /* it holds less than a second */
+    if (s->rates && head > depth && s->counted_ns) {    /* the ring has less than a second */
         s->held_ns = s->counted_ns;
         scale_rates(s->report, s->held_ns);
     }
@@ -241,7 +241,7 @@ static void read_records(struct scan *s)
 
 /* ---- communicators ---- */
 
-/* Returns the share of a time in the last second, or in the part of it that the trace holds. */
+/* Returns the share of a time in the last second, or in that part of it that the trace contains. */
 static uint32_t share_of(const struct scan *s, uint64_t busy_ns)
 {
     const double by = s->held_ns ? (double)TT_SECOND / (double)s->held_ns : 1;
@@ -260,7 +260,7 @@ static void add_share(struct scan *s)
             .nranks = 1, .most = share, .n = 1, .rank = { s->rank }, .share = { share } });
 }
 
-/* Operations at once may take more than the whole time. */
+/* Adds rates. Concurrent operations may take more than the whole time. */
 static void add_rates(const struct scan *s, struct tt_status_comm *c, const struct position *p)
 {
     const double by = s->held_ns ? (double)TT_SECOND / (double)s->held_ns : 1;
@@ -309,7 +309,7 @@ static void add_position(struct scan *s, const struct tt_comms_entry *e, const s
         add_rates(s, mine, p);
 }
 
-/* Adds communicators with operations in progress first: others are left out beyond a number. */
+/* Adds communicators, first those with operations in progress: the number of others is limited. */
 static void add_comms(struct scan *s, bool open)
 {
     struct tt_comms_entry e;

@@ -1,4 +1,4 @@
-/* The only file that uses hwloc. Its results are copied. */
+/* Discovers this host with hwloc. No other file uses hwloc, so its results are copied. */
 #include <errno.h>
 #include <hwloc.h>
 #include <limits.h>
@@ -47,8 +47,8 @@ static tutti_status load_hwloc(hwloc_topology_t *out)
     return TUTTI_OK;
 }
 
-/* The kernel's number of a package, as in tt_socket_of. hwloc's own index omits what a process may
- * not use, so two processes of a host would number its sockets differently. */
+/* The kernel's ID of a package, as in tt_socket_of. hwloc's own index omits packages that a process
+ * may not use, so two processes of a host would number its sockets differently. */
 static int package_number(hwloc_obj_t package)
 {
     return package && package->os_index <= INT_MAX ? (int)package->os_index : TT_UNKNOWN;

@@ -68,7 +68,7 @@ void tt_layout_regular(struct tt_layout *l, uint32_t nranks, uint32_t host_ranks
  * false if out of memory. Release with tt_layout_fini (which does nothing for a regular layout). */
 bool tt_layout_init(struct tt_layout *l, const struct tt_layout_seat *seats, uint32_t nranks,
                     enum tt_node_kind node, uint32_t nrails);
-/* Makes another reference to the same layout, released likewise. Any thread. */
+/* Adds a reference to the layout, which is released with tt_layout_fini, too. Any thread. */
 void tt_layout_share(struct tt_layout *out, const struct tt_layout *l);
 void tt_layout_fini(struct tt_layout *l);
 

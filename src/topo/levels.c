@@ -21,7 +21,7 @@ uint32_t tt_levels_partner(uint32_t n, uint32_t round, uint32_t host)
     uint32_t partner;
 
     tt_assert(host < n && round < walking);
-    if (host == walking)        /* it is fixed */
+    if (host == walking)        /* the fixed host */
         return round % 2 ? (round + walking) / 2 : round / 2;
     partner = (round + walking - host) % walking;
     if (partner == host)

@@ -2,11 +2,11 @@
  * integer arithmetic: equal inputs give equal levels on every rank.
  *
  * The number of measurements is bounded. Up to TT_LEVELS_CORE hosts measure all pairs, in rounds in
- * which each host has one partner. With more hosts, that many, spread evenly, do so. Each further
- * host then measures only one host of each group found.
+ * which each host has one partner. With more hosts, TT_LEVELS_CORE of them, spread evenly, do so.
+ * Each further host then measures only one host of each group found.
  *
  * Noise can only add to latencies. The distance of two hosts is therefore the longest hop on the
- * best path between them over other hosts. This leaves at most one value less than hosts. A level
+ * best path between them over other hosts. This leaves fewer distinct values than hosts. A level
  * ends where a value is at least twice the next smaller one, and larger by TT_LEVELS_GAP_NS. */
 #ifndef TT_TOPO_LEVELS_H
 #define TT_TOPO_LEVELS_H
@@ -49,9 +49,9 @@ void tt_levels_find(struct tt_levels *out, struct tt_level_groups *groups,
                     const uint32_t *latency_ns, uint32_t n);
 /* Writes the index of one host of each nearest group to first[n]. Returns their number. */
 uint32_t tt_levels_firsts(const struct tt_level_groups *groups, uint32_t n, uint32_t *first);
-/* For a host that measured only some others: latency_ns[n] to hosts with groups met[n]. It joins
- * the groups of the nearest one. At levels nearer than that it is alone, in groups with number
- * `alone`. */
+/* For a host that measured only some other hosts: latency_ns[n] to hosts with groups met[n]. It
+ * joins the groups of the nearest measured host. At levels below their distance it is alone, in
+ * groups numbered `alone`. */
 void tt_levels_join(const struct tt_levels *l, struct tt_level_groups *out,
                     const struct tt_level_groups *met, const uint32_t *latency_ns, uint32_t n,
                     uint32_t alone);

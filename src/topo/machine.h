@@ -1,5 +1,5 @@
 /* One host: sockets, CPUs, NICs and GPUs, as hwloc and the operating system show them in this
- * process's container and network namespace. What these do not show is unknown. */
+ * process's container and network namespace. Properties that these do not show are unknown. */
 #ifndef TT_TOPO_MACHINE_H
 #define TT_TOPO_MACHINE_H
 
@@ -76,8 +76,8 @@ struct tt_cache {
     uint32_t cpus;
 };
 
-/* Returns that of the first CPU of the set, from the kernel. sharing: the CPUs that share it; may
- * be NULL. */
+/* Returns the last-level cache of the first CPU of the set, from the kernel. sharing: the CPUs that
+ * share it; may be NULL. */
 struct tt_cache tt_last_cache_of(const cpu_set_t *set, cpu_set_t *sharing);
 
 /* Returns the socket of all CPUs of the set, or TT_UNKNOWN if there are several or it is unknown.
@@ -85,7 +85,7 @@ struct tt_cache tt_last_cache_of(const cpu_set_t *set, cpu_set_t *sharing);
 int tt_machine_socket(const struct tt_machine *m, const cpu_set_t *set);
 /* As tt_machine_socket, for the NUMA node. */
 int tt_machine_numa(const struct tt_machine *m, const cpu_set_t *set);
-/* Returns the number of the process's GPU, or TT_UNKNOWN. It is the one at the bus address `bus`
+/* Returns the index of the process's GPU, or TT_UNKNOWN. It is the one at the bus address `bus`
  * ("0000:3b:00.0" or "3b:00.0"). Otherwise it is number `visible`, as in CUDA_VISIBLE_DEVICES, if
  * numbers follow the bus (`by_bus`) or all GPUs are alike. Both may be NULL. Pure. */
 int tt_machine_gpu(const struct tt_machine *m, const char *bus, const char *visible, bool by_bus);

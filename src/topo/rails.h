@@ -31,7 +31,7 @@ enum tt_rail_why {
                                    than other rails */
     TT_RAIL_NUMA,               /* nearest: on its NUMA node */
     TT_RAIL_SOCKET,             /* nearest: on its socket */
-    TT_RAIL_NONE,               /* there is no rail: any connection */
+    TT_RAIL_NONE,               /* there is no rail: any interface that connects */
     TT_RAIL_ONLY,
     TT_RAIL_ALL                 /* alone on its host: its lanes use all rails */
 };
@@ -50,13 +50,13 @@ struct tt_rails_near tt_rails_nearest(const struct tt_rails *rails, int socket, 
                                       const struct tt_gpu *gpu);
 
 /* Assigns rail[nlocal] to the nlocal ranks of a host with nrails rails (at most TT_RAILS_MAX), by
- * near[nlocal]. Each rank gets one of its nearest rails, or of all if none is nearer: the one that
- * the fewest earlier ranks use, the first of these. 0 without rails. */
+ * near[nlocal]. Each rank gets one of its nearest rails, or of all rails if none is nearer: the
+ * first one among those that the fewest earlier ranks use. Without rails, all get 0. */
 void tt_rails_deal(const struct tt_rails_near *near, uint32_t nlocal, uint32_t nrails,
                    uint32_t *rail);
 /* Returns the reason for the assignment, for a rank with `near`. */
 enum tt_rail_why tt_rail_why(struct tt_rails_near near, uint32_t nlocal, uint32_t nrails);
-/* Returns it as text: "nearest: on the same socket". */
+/* Returns the reason as text: "nearest: on the same socket". */
 const char *tt_rail_why_text(enum tt_rail_why why);
 
 #endif

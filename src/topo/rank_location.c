@@ -184,7 +184,7 @@ static void derive_levels(struct derivation *d)
     }
 }
 
-/* Numbers the sockets of each host; unknown[host]: a rank there does not know its socket. */
+/* Numbers the sockets of each host; unknown[host]: the socket of some rank there is unknown. */
 static void derive_sockets(struct derivation *d, bool *unknown)
 {
     for (uint32_t r = 0; r < d->n; r++)
@@ -275,7 +275,7 @@ bool tt_layout_derive(struct tt_layout *out, const struct tt_rank_location *plac
 
 /* ---- subsets ---- */
 
-/* Returns whether they are all ranks, in order. */
+/* Returns whether ranks[n] are all ranks of the layout, in order. */
 static bool is_whole(const struct tt_layout *l, const uint32_t *ranks, uint32_t n)
 {
     uint32_t r = 0;

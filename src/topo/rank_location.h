@@ -8,14 +8,15 @@
 #include "topo/layout.h"
 #include "topo/rails.h"
 
-/* In place of an enum tt_node_kind: sockets count if ranks of a host are on several. */
+/* Instead of an enum tt_node_kind: TT_NODE_SOCKETS if a host has ranks on several sockets, else
+ * MESH. */
 #define TT_NODE_AUTOMATIC 255u
 
 /* Location of one rank; sent in its card. */
 struct tt_rank_location {
     uint64_t host;                      /* tt_host_hash */
-    int16_t socket;                     /* of its host; TT_UNKNOWN: unknown, or its CPUs are on
-                                           several */
+    int16_t socket;                     /* index on its host; TT_UNKNOWN: unknown, or its CPUs are
+                                           on several sockets */
     uint8_t node;                       /* enum tt_node_kind, or TT_NODE_AUTOMATIC; rank 0's is
                                            used */
     uint8_t nrails;
@@ -36,7 +37,7 @@ void tt_rank_location_read(struct tt_rank_location *out, struct tt_reader *r);
 /* Derives the layout of ranks at places[nranks]; equal places give equal layouts. The labels of a
  * host are those of its first rank. A level without any label is not distinguished: its groups are
  * those of the level below, or above the highest labelled level a single group. A host without a
- * label at a level where others have one is alone there. If a rank does not know its socket, all
+ * label at a level where others have one is alone there. If the socket of a rank is unknown, all
  * ranks of its host count as on one socket. Returns false if out of memory. The caller releases
  * *out with tt_layout_fini. */
 bool tt_layout_derive(struct tt_layout *out, const struct tt_rank_location *places,

@@ -28,8 +28,8 @@ struct tt_topo_link {
     uint64_t latency_ns;            /* one way, for the shortest message, excluding the overhead
                                        of the ranks */
     double bytes_per_s;             /* each way */
-    double oversubscription;        /* levels above RACK: rate of the rails below the uplink over
-                                       that of the uplink; at least 1 once read */
+    double oversubscription;        /* levels above RACK: rate of the rails below the uplink divided
+                                       by the uplink's rate; at least 1 after reading */
 };
 
 /* Labels of the hosts whose name matches a pattern. '*' matches any text, '?' one character; "$1"
@@ -63,7 +63,7 @@ tutti_status tt_topo_load(struct tt_topo *out, const char *name_or_path);
 tutti_status tt_topo_parse(struct tt_topo *out, const char *text, size_t bytes, const char *from);
 void tt_topo_fini(struct tt_topo *t);
 
-/* Returns the built-in description number i, from 0: name and summary. False past the last. */
+/* Returns the name and summary of the i-th built-in description, from 0. False past the last. */
 bool tt_topo_builtin(size_t i, const char **name, const char **summary);
 /* Returns the text of the built-in description of that name, in file format, or NULL. */
 const char *tt_topo_builtin_text(const char *name);

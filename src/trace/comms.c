@@ -7,18 +7,18 @@
 #include <string.h>
 #include "trace/tick.h"
 
-#define PAGE 64u            /* entries that are allocated together */
+#define PAGE 64u            /* number of entries allocated together */
 
 struct entry {
     struct tt_comms_entry e;    /* members: owned by the table */
     uint64_t members_bytes;
-    uint64_t closed;            /* its place in the order of closings; 0: open */
+    uint64_t closed;            /* position in the order of closing; 0: open */
 };
 
 static struct {
     pthread_mutex_t lock;
     struct entry *page[TT_COMMS_MAX / PAGE];    /* allocated on first use, never freed */
-    uint32_t n;                 /* entries ever used; number 0 is none */
+    uint32_t n;                 /* entries ever used; entry 0 is never used */
     uint32_t nclosed;
     uint64_t closings, members_bytes;
 } comms = { .lock = PTHREAD_MUTEX_INITIALIZER, .n = 1 };
@@ -59,7 +59,7 @@ static uint64_t member_at(const uint32_t *ranks, const uint64_t *ids, uint32_t i
     return ranks ? ranks[i] : ids[i];
 }
 
-/* Returns the number of members from `i` on that have the same distance. A pair is not a range:
+/* Returns the number of members, beginning with `i`, at equal distances. A pair is not a range:
  * "3,9" is shorter than "3-9:6". */
 static uint32_t run_length(const uint32_t *ranks, const uint64_t *ids, uint32_t i, uint32_t n)
 {
@@ -131,7 +131,7 @@ static uint16_t take_unused(void)
     return (uint16_t)number;
 }
 
-/* Returns the entry that was closed first. */
+/* Returns the number of the entry that was closed first; 0: none is closed. */
 static uint16_t take_closed(void)
 {
     uint64_t first = UINT64_MAX;
@@ -169,7 +169,7 @@ static void keep_members(struct entry *e, const uint32_t *ranks, const uint64_t 
     comms.members_bytes += e->members_bytes;
 }
 
-/* Cuts a name between characters of UTF-8. */
+/* Copies a name, and truncates it between UTF-8 characters. */
 static void copy_name(char out[TT_COMMS_NAME_BYTES], const char *name)
 {
     size_t n = strnlen(name, TT_COMMS_NAME_BYTES);

@@ -19,8 +19,8 @@ static void drop_entry(uint32_t i)
             (departures.n - i) * sizeof departures.list[0]);
 }
 
-/* Returns whether a departure of the member from this view, or a later one, is kept. Drops one from
- * an earlier view: the member has returned since then. */
+/* Returns whether a departure of the member from this or a later view is already stored. Removes
+ * one from an earlier view, because the member has returned since. */
 static bool is_kept(uint64_t run, uint64_t member, uint64_t epoch)
 {
     for (uint32_t i = 0; i < departures.n; i++) {

@@ -30,7 +30,7 @@ struct dump_job {
     char message[MESSAGE_BYTES];
     bool has_message;
     struct tt_dump_state state;
-    int users;                  /* the thread, and a call that waits for it */
+    int users;                  /* references: the thread's, and that of a waiting call */
     bool done;
     tutti_status status;
     char why[MESSAGE_BYTES + PATH_MAX];
@@ -48,16 +48,16 @@ static struct {
     struct dump_job *first, **last;     /* queue; the first one is being written */
     int njobs;
     bool thread_runs;
-    bool started, watches;      /* watches: the thread stays, for signals */
-    char dir[PATH_MAX - 128];   /* leaves room for a file's name; "": none */
+    bool started, watches;      /* watches: the thread keeps running, for signals */
+    char dir[PATH_MAX - 128];   /* leaves room for a file name; "": none */
     uint64_t job, rank;
     uint32_t nranks;
     bool has_job;
     void (*collect)(struct tt_dump_state *s);
     uint32_t nautomatic;
     uint64_t automatic_ns;      /* time of the last automatic dump */
-    bool stuck;                 /* the disk does not respond: nobody waits until it does */
-    uint64_t command;           /* number of the last command that has started a dump */
+    bool stuck;                 /* the disk does not respond: no thread waits for it meanwhile */
+    uint64_t command;           /* number of the last command that started a dump */
     bool has_command;
 } dump = { .lock = PTHREAD_MUTEX_INITIALIZER, .last = &dump.first };
 
@@ -67,7 +67,7 @@ static atomic_bool dump_signalled;
 
 /* ---- jobs ---- */
 
-/* The caller holds the lock. */
+/* Drops a reference. The caller holds the lock. */
 static void job_release(struct dump_job *j)
 {
     if (--j->users > 0)
@@ -82,7 +82,7 @@ static void set_path(char out[PATH_MAX], const char *dir)
              (int)sizeof dump.dir, dir, dump.job, dump.rank);
 }
 
-/* path NULL: the default. */
+/* Creates a job. path NULL: the default path. */
 static struct dump_job *job_create(const char *path, enum tt_dump_reason reason,
                                    const char *message)
 {
@@ -136,7 +136,7 @@ static void run_first_job(void)
     pthread_cond_broadcast(&dump.changed);
 }
 
-/* The caller holds the lock. Returns false if there are too many. */
+/* Adds a job to the queue. Returns false if it is full. The caller holds the lock. */
 static bool job_enqueue(struct dump_job *j)
 {
     if (dump.njobs == QUEUE_MAX)
@@ -224,7 +224,8 @@ static void init_changed(void)
     sem_init(&dump_wake, 0, 0);
 }
 
-/* The child of a fork has no thread; its parent writes the dumps in progress. */
+/* Resets the state in a forked child, which has no thread. The parent writes the dumps in
+ * progress. */
 static void dump_child_reset(void)
 {
     pthread_mutex_init(&dump.lock, NULL);
@@ -272,7 +273,7 @@ void tt_dump_await(void)
                path, (unsigned)(TT_DUMP_AWAIT_NS / TT_SECOND));
 }
 
-/* A program that exits after an error must not lose the dump of it. */
+/* Waits for dumps, so that a program that exits after an error does not lose its dump. */
 __attribute__((destructor)) static void await_at_exit(void)
 {
     tt_dump_await();
@@ -311,7 +312,7 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
         *s = (struct tt_dump_state){ .ops = NULL };
         dump.nautomatic++;
         dump.automatic_ns = tt_now_ns();
-        ensure_thread();        /* without one, a later dump tries again */
+        ensure_thread();        /* on failure, a later dump tries again */
     } else if (j) {
         job_release(j);
     }
@@ -319,8 +320,8 @@ void tt_dump_post(enum tt_dump_reason reason, const char *message, struct tt_dum
     tt_dump_state_fini(s);
 }
 
-/* Returns whether a command for this file waits in the queue. The first job does not count if its
- * file may be written at this moment. The caller holds the lock. */
+/* Returns whether a command for this file is queued. The first job is ignored if its file may be
+ * written at this moment. The caller holds the lock. */
 static bool is_commanded(const char *path)
 {
     const struct dump_job *j = dump.first;
@@ -331,7 +332,7 @@ static bool is_commanded(const char *path)
     return false;
 }
 
-/* The caller holds the lock. */
+/* Queues a dump by a command. The caller holds the lock. */
 static bool command_enqueue(const char *path)
 {
     struct dump_job *j;
@@ -425,7 +426,8 @@ static void on_signal(int sig)
     errno = err;
 }
 
-/* Only if the program does not handle the signal itself. Returns whether the thread must watch. */
+/* Installs the handler, unless the program handles the signal itself. Returns whether the thread
+ * must watch. */
 static bool install_handler(int sig)
 {
     struct sigaction now, mine = { .sa_handler = on_signal, .sa_flags = SA_RESTART };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns whether an array has room for one more element; grows it. */
+/* Returns whether an array has room for one more element, after growing it if needed. */
 static bool array_grow(void **array, uint32_t n, uint32_t *cap, uint32_t most, size_t element)
 {
     void *more;

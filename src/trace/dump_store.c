@@ -67,7 +67,7 @@ static tutti_status store_here(const char *path, const char *temporary, int fd, 
 
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return refuse_irregular(path, why, bytes);
-    unlink(temporary);          /* of an earlier process with this number */
+    unlink(temporary);          /* left by an earlier process with this ID */
     to = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (to < 0)
         return fail_store(path, strerror(errno), why, bytes);
@@ -84,9 +84,9 @@ static tutti_status store_here(const char *path, const char *temporary, int fd, 
 
 /* ---- by a process ---- */
 
-/* Starts the process, whose output is the pipe `out`. It gets no other descriptor of this process,
- * so peers and launchers do not wait for it. As in this thread, all signals are blocked in it: a
- * terminal or a launcher that ends the job must not interrupt it. Returns an errno. */
+/* Starts the process, with the pipe `out` as its output. It inherits no other descriptor of this
+ * process, so peers and launchers do not wait for it. As in this thread, all signals are blocked in
+ * it: a terminal or launcher that ends the job must not interrupt it. Returns an errno. */
 static int start_process(char *const argv[], int in, int out, pid_t *pid)
 {
     char path[4096] = "PATH=/usr/bin:/bin", locale[] = "LC_ALL=C";
@@ -108,8 +108,8 @@ static int start_process(char *const argv[], int in, int out, pid_t *pid)
     return err;
 }
 
-/* Returns a descriptor of the process, or -1 if the kernel or a sandbox does not support it. Unlike
- * its number, it never refers to a later process: the program may wait for all of its children. */
+/* Returns a pidfd of the process, or -1 if the kernel or a sandbox does not support it. Unlike the
+ * process ID, it is never reused: the program may wait for all of its children. */
 static int open_process(pid_t pid)
 {
     return (int)syscall(SYS_pidfd_open, pid, 0);
@@ -133,8 +133,8 @@ static bool await_text(int fd, int process)
     return p[0].revents || poll(p, 1, 0) > 0;   /* written just before the end */
 }
 
-/* Reads the output up to its last line, its end, or that of the process; keeps the begin. A child
- * that the program forks meanwhile may have the pipe open for ever. */
+/* Reads the output up to its last line, EOF, or the end of the process; keeps the beginning. EOF
+ * may never come if the program forks a child meanwhile, which inherits the pipe. */
 static void read_text(int fd, int process, char text[TEXT_BYTES])
 {
     char more[TEXT_BYTES];

@@ -20,7 +20,7 @@
 #include "trace/view.h"
 
 #define BUFFER_BYTES (64u << 10)
-#define LINE_BYTES_MAX 1024u        /* of one print, without texts */
+#define LINE_BYTES_MAX 1024u        /* of one file_print, without texts */
 
 /* ---- output ---- */
 
@@ -209,7 +209,7 @@ static void write_comm(struct dump_file *f, const struct tt_comms_entry *e)
     file_end_line(f);
 }
 
-/* Writes the open ones, and those that a record refers to. */
+/* Writes the open communicators, and those to which a record refers. */
 static void write_comms(struct dump_file *f, const struct tt_oplog_record *records, uint32_t n)
 {
     uint8_t *used = calloc(TT_COMMS_MAX, 1);
@@ -321,7 +321,7 @@ static void write_progress(struct dump_file *f, const struct tt_dump_op *p,
     file_print(f, "]");
 }
 
-/* Returns what an operation on a window waits for: the peer of the call. The engine knows only the
+/* Sets the wait of an operation on a window: for the peer of the call. The engine knows only the
  * progress of its own operations. */
 static bool window_waits(const struct tt_oplog_record *r, struct tt_dump_op *out)
 {
@@ -393,8 +393,8 @@ static void write_op(struct dump_file *f, const struct tt_oplog_record *r,
     file_end_line(f);
 }
 
-/* Returns whether a connected peer has given a sign of life for this dump, as far as that is known;
- * otherwise its state. */
+/* Returns the state of a peer: "alive" or "silent" if this is known of a connected peer, otherwise
+ * its recorded state. */
 static const char *peer_state(const struct tt_dump_peer *p, const struct tt_dump_life *life,
                               uint64_t roll_ns)
 {

@@ -1,5 +1,5 @@
-/* Writes a dump in the format of docs/trace-format.md. May block for as long as the disk does: only
- * for the thread of dump.c. The dump is written to memory first, and then stored. */
+/* Writes a dump in the format of docs/trace-format.md. May block as long as the disk does: only for
+ * the thread of dump.c. The dump is written to memory first, and then stored. */
 #ifndef TT_TRACE_DUMP_WRITE_H
 #define TT_TRACE_DUMP_WRITE_H
 
@@ -15,7 +15,7 @@ struct tt_dump_head {
 };
 
 /* Writes the head, the ring, the communicators, the annotations and *s to `path`, by tt_dump_store.
- * INVALID, SYSTEM (not logged; the message is in why[bytes]): nothing is left behind. */
+ * INVALID, SYSTEM (not logged; the message is in why[bytes]): no file is left. */
 tutti_status tt_dump_write(const char *path, const struct tt_dump_head *head,
                            const struct tt_dump_state *s, char *why, size_t why_bytes);
 

@@ -10,7 +10,7 @@ bool tt_clock_contradict(const struct tt_clock_offset *a, const struct tt_clock_
     return distance(a->offset_ns, b->offset_ns) > a->error_ns + b->error_ns;
 }
 
-/* Returns the offset with the bound that it has after some time. */
+/* Returns the offset with its bound increased by the elapsed time. */
 static struct tt_clock_offset aged(const struct tt_clock_offset *o, uint64_t since_ns,
                                    uint64_t now_ns)
 {
@@ -42,7 +42,7 @@ static struct tt_clock_offset measure(const struct tt_clock_exchange *x)
     const int64_t there = (int64_t)(x->arrived_ns + (x->replied_ns - x->arrived_ns) / 2);
     const int64_t here = (int64_t)(x->sent_ns + (x->received_ns - x->sent_ns) / 2);
 
-    /* the halves are rounded: 2 ns */
+    /* rounding of the halves: 2 ns */
     return (struct tt_clock_offset){ true, there - here, under_way / 2 + 2 };
 }
 

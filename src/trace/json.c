@@ -30,8 +30,8 @@ static void write_ranks(uint32_t nranks, FILE *to, bool *any)
     }
 }
 
-/* The two rows of a lane: the segments of its sender, and the arrivals at its receiver; numbered 1
- * + 2 * row and the next. */
+/* Writes the two rows of a lane: the segments of its sender, and the arrivals at its receiver.
+ * Their IDs are 2 * number + 1 and 2 * number + 2. */
 static void write_lane_rows(const struct tt_timeline_row *row, size_t number, FILE *to, bool *any)
 {
     char name[TT_TIMELINE_NAME_BYTES];
@@ -66,8 +66,8 @@ static void write_args(const struct tt_timeline_row *row, const struct tt_timeli
     fputs("}", to);
 }
 
-/* The end of a segment. Without a completion, the last time at which it was known to be in
- * flight. */
+/* Returns the end of a segment. Without a completion, this is the last time at which it was known
+ * to be in flight. */
 static uint64_t segment_end_ns(const struct tt_timeline_segment *g)
 {
     if (g->completed_ns != TT_NEVER)

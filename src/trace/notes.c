@@ -14,7 +14,7 @@ static struct {
 
 static struct tt_note *note_slot(uint64_t number) { return &notes.note[number % TT_NOTES_MAX]; }
 
-/* Copies the text, cut between characters of UTF-8. */
+/* Copies the text, truncated between UTF-8 characters. */
 static void note_copy_text(char out[TT_NOTE_BYTES], const char *text)
 {
     size_t n = strnlen(text, TT_NOTE_BYTES);
@@ -61,7 +61,7 @@ bool tt_note_find(uint16_t low, uint64_t called, struct tt_note *out)
     number = (notes.last & ~0xffffull) | low;
     if (number > notes.last && number >= 0x10000)
         number -= 0x10000;
-    /* another annotation with these bits may have been set later */
+    /* a later annotation may have the same lower bits */
     if (note_slot(number)->number == number && note_slot(number)->at <= called) {
         *out = *note_slot(number);
         found = true;

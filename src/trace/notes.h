@@ -23,11 +23,11 @@ static inline uint16_t tt_note_current(void)
     return atomic_load_explicit(&tt_note_low, memory_order_relaxed);
 }
 
-/* Sets the annotation of later operations. A longer text is cut; "" ends the annotation. The same
- * text as before has no effect. Any thread. */
+/* Sets the annotation of later operations. A longer text is truncated; "" removes the annotation.
+ * The same text as before has no effect. Any thread. */
 void tt_note_set(const char *text);
 /* Finds the annotation of a record by the lower bits of its number. called: tick of the record.
- * False: none, or it is no longer kept. Any thread. */
+ * False: there is none, or it was overwritten. Any thread. */
 bool tt_note_find(uint16_t low, uint64_t called, struct tt_note *out);
 /* Copies the kept annotations, oldest first. Returns their number. */
 uint32_t tt_note_read(struct tt_note out[TT_NOTES_MAX]);

@@ -122,7 +122,7 @@ void tt_oplog_ring_leave(struct tt_oplog_ring *r, struct tt_oplog_writer *w)
     *w = (struct tt_oplog_writer){ 0 };
 }
 
-/* The previous owner's stores are visible: acquire, after its release. */
+/* Acquire pairs with the release of the previous owner, whose stores are then visible. */
 uint64_t tt_oplog_ring_next_block(struct tt_oplog_ring *r, struct tt_oplog_writer *w)
 {
     const uint64_t nblocks = (r->mask + 1) / TT_OPLOG_BLOCK;
@@ -227,7 +227,7 @@ uint32_t tt_oplog_ring_read(const struct tt_oplog_ring *r, struct tt_oplog_recor
     uint64_t number, owned, finished = 0;
     uint32_t n = 0;
 
-    /* from the slot that is written next, so that the result is sorted, or almost */
+    /* begins with the slot that is written next, so that the result is almost sorted */
     for (uint64_t i = 0; i <= r->mask; i++) {
         const uint64_t at = (head + i) & r->mask;
 
@@ -258,22 +258,22 @@ struct tt_oplog_ring tt_oplog_ring;
 uint32_t tt_oplog_interval = 1;
 
 static struct {
-    pthread_mutex_t lock;       /* protects `shared`, and starting */
+    pthread_mutex_t lock;       /* protects `shared`, and the start */
     struct tt_oplog_writer shared;
     bool started;
-    uint32_t forks;             /* number of forks when it started */
+    uint32_t forks;             /* tt_forks() at the start */
     const char *(*_Atomic algo_name)(uint8_t algo);
 } oplog = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* In the child of a fork nothing is recorded before it starts again; another thread of the parent
- * may have held the lock. */
+/* In a forked child nothing is recorded until the next start. Another thread of the parent may have
+ * held the lock. */
 static void oplog_child_reset(void)
 {
     pthread_mutex_init(&oplog.lock, NULL);
     atomic_store(&tt_oplog_state, 0);
 }
 
-/* Returns the power of two that is at least n. */
+/* Returns the smallest power of two that is at least n and two blocks. */
 static uint32_t round_up(uint64_t n)
 {
     uint32_t depth = 2 * TT_OPLOG_BLOCK;
@@ -308,7 +308,7 @@ static void start_here(int64_t interval, int64_t records)
     atomic_store(&tt_oplog_state, TT_OPLOG_RECORDING | (interval != 1 ? TT_OPLOG_SAMPLING : 0u));
 }
 
-/* A forked child has a copy of the parent's ring. */
+/* Drops the copy of the parent's ring in a forked child. */
 static void forget_parent(void)
 {
     atomic_store(&tt_oplog_state, 0);

@@ -1,11 +1,11 @@
 /* The trace of operations: a ring of the newest operations of the process, always on by default. A
  * record is written when an operation begins and completed when it ends. docs/observability.md
- * describes the trace for users, include/tutti/trace.h is the interface for programs.
+ * describes the trace for users; include/tutti/trace.h is the interface for programs.
  *
  * Writers. A writer owns a block of TT_OPLOG_BLOCK consecutive slots, and takes the next free block
- * when it is full. So two writers never write to the same slot, and a record costs no locked
- * instruction. A writer is used by one thread at a time; each engine has one, under its progress
- * lock. Other callers share one (writer NULL), under a mutex.
+ * when its own is full. Thus two writers never write to the same slot, and a record needs no atomic
+ * read-modify-write. A writer is used by one thread at a time; each engine has one, under its
+ * progress lock. Other callers share one (writer NULL), under a mutex.
  *
  * Readers copy the slots while writers run. A slot's stamp is 0 while it is written, and the number
  * of its record afterwards.
@@ -22,8 +22,8 @@
 #include "trace/tick.h"
 #include "tutti/tutti.h"
 
-/* Values below TT_OPLOG_CALLS are those of enum tt_coll_kind, and values from TT_OPLOG_RUN on are
- * TT_OPLOG_RUN + enum tutti_coll: operations of an elastic run. */
+/* Values below TT_OPLOG_CALLS are those of enum tt_coll_kind. Values from TT_OPLOG_RUN on are
+ * operations of an elastic run: TT_OPLOG_RUN + enum tutti_coll. */
 enum tt_oplog_kind {
     TT_OPLOG_SEND = 14,
     TT_OPLOG_RECV = 15,
@@ -58,28 +58,28 @@ const char *tt_oplog_kind_name(uint8_t kind);
 #define TT_OPLOG_NO_TYPE UINT8_MAX
 
 enum tt_oplog_flags {
-    TT_OPLOG_STARTED = 1u << 0,     /* it starts with the call, and does not wait for others */
+    TT_OPLOG_STARTED = 1u << 0,     /* it starts at the call, and does not wait for other ones */
     TT_OPLOG_IS_BYTES = 1u << 1,    /* count is the number of bytes */
     TT_OPLOG_REDUCES = 1u << 2,     /* redop is valid */
-    TT_OPLOG_ROOTED = 1u << 3,      /* peer is the root, a rank of the communicator; else it is a
-                                       job rank */
-    TT_OPLOG_LATE = 1u << 4         /* recorded by a dump, after it began: called is that time */
+    TT_OPLOG_ROOTED = 1u << 3,      /* peer is the root, a rank of the communicator; otherwise it
+                                       is a job rank */
+    TT_OPLOG_LATE = 1u << 4         /* recorded by a dump, after it began: `called` is that time */
 };
 
 /* Description of an operation. */
 struct tt_oplog_call {
-    uint64_t seq;               /* number of the call on its communicator; 48 bits are kept */
+    uint64_t seq;               /* index of the call on its communicator; 48 bits are kept */
     uint64_t count;             /* elements per rank, or bytes */
     uint32_t peer, tag;         /* or TT_OPLOG_NONE */
     uint16_t comm;              /* trace/comms.h; 0: none */
     uint8_t kind;               /* enum tt_oplog_kind */
     uint8_t type;               /* tutti_dtype or TT_OPLOG_NO_TYPE */
     uint8_t redop;              /* tutti_redop */
-    uint8_t algo;               /* number of the algorithm, or TT_OPLOG_NO_ALGO */
+    uint8_t algo;               /* index of the algorithm, or TT_OPLOG_NO_ALGO */
     uint8_t flags;              /* enum tt_oplog_flags */
 };
 
-/* The words of a record that are the same for each call of an operation that repeats. */
+/* The words of a record that are equal for all calls of a repeated operation. */
 struct tt_oplog_words {
     uint64_t comm;              /* in the lower 16 bits of TT_OPLOG_WORD_SEQ */
     uint64_t count, peer, kind; /* as in enum tt_oplog_word, without the note */
@@ -91,9 +91,9 @@ struct tt_oplog_record {
     uint64_t number;            /* from 1; unique in the process */
     uint64_t called;            /* ticks; 0: unknown */
     uint64_t started, ended;    /* ticks; 0: not yet */
-    tutti_status status;        /* PENDING: not ended. TUTTI_STATUS_COUNT: unknown, because the ring
+    tutti_status status;        /* PENDING: not ended. TUTTI_STATUS_COUNT: unknown, because the slot
                                    was reused during its end */
-    uint16_t note;              /* low bits of the number of the annotation in force; 0: none */
+    uint16_t note;              /* low bits of the current annotation's number; 0: none */
 };
 
 /* ---- slots ---- */
@@ -108,8 +108,8 @@ enum tt_oplog_word {
     TT_OPLOG_WORD_SEQ,          /* seq << 16 | comm */
     TT_OPLOG_WORD_COUNT,
     TT_OPLOG_WORD_PEER,         /* peer << 32 | tag */
-    TT_OPLOG_WORD_KIND,         /* kind, type, redop, algo, flags: 8 bits each from below; note: the
-                                   16 upper bits */
+    TT_OPLOG_WORD_KIND,         /* kind, type, redop, algo, flags: 8 bits each, kind lowest; note:
+                                   the 16 upper bits */
     TT_OPLOG_WORDS
 };
 
@@ -121,27 +121,27 @@ _Static_assert(sizeof(struct tt_oplog_slot) == 64, "a record is a cache line");
 
 struct tt_oplog_ring {
     struct tt_oplog_slot *slot; /* [depth] */
-    _Atomic uint64_t *owned;    /* [depth / TT_OPLOG_BLOCK] number of the first record of the writer
-                                   that owns the block; 0: none */
+    _Atomic uint64_t *owned;    /* [depth / TT_OPLOG_BLOCK] first record number of the writer that
+                                   owns the block; 0: none */
     uint64_t mask;              /* depth - 1 */
     uint8_t lap_shift;         /* log2(depth) */
-    _Atomic uint64_t head;      /* number of the next block's first record */
+    _Atomic uint64_t head;      /* first record number of the next block */
     _Atomic uint64_t filled;    /* records in blocks that writers have left */
 };
 
 struct tt_oplog_writer {
-    uint64_t next, end;         /* numbers left in its block: [next, end) */
+    uint64_t next, end;         /* remaining record numbers of its block: [next, end) */
     struct tt_oplog_slot *slot; /* of `next` */
-    uint64_t lap;               /* time word of the block's records without time and status */
+    uint64_t lap;               /* time word of the block's records, with time and status 0 */
 };
 
-/* depth: a power of two, at least 2 * TT_OPLOG_BLOCK. The memory is allocated by the system when it
- * is first written. NOMEM. */
+/* depth: a power of two, at least 2 * TT_OPLOG_BLOCK. The kernel allocates the memory when it is
+ * first written. NOMEM. */
 tutti_status tt_oplog_ring_init(struct tt_oplog_ring *r, uint32_t depth);
 void tt_oplog_ring_fini(struct tt_oplog_ring *r);
-/* Takes the next free block. Returns its first number; 0: each block has a writer. */
+/* Takes the next free block. Returns its first record number; 0: all blocks have a writer. */
 uint64_t tt_oplog_ring_next_block(struct tt_oplog_ring *r, struct tt_oplog_writer *w);
-/* Gives the writer's block back. */
+/* Releases the writer's block. */
 void tt_oplog_ring_leave(struct tt_oplog_ring *r, struct tt_oplog_writer *w);
 /* Copies the records to out[depth], in order of their calls. Returns their number. *lost: the
  * number of earlier records, which were overwritten. Any thread. */
@@ -217,7 +217,7 @@ static inline uint64_t tt_oplog_ring_write(struct tt_oplog_ring *r, struct tt_op
     return tt_oplog_block_write(w, c, seq, started, called, note);
 }
 
-/* As tt_oplog_ring_write, for a description that is used once. */
+/* As tt_oplog_ring_write, for a description that is used only once. */
 static inline uint64_t tt_oplog_ring_begin(struct tt_oplog_ring *r, struct tt_oplog_writer *w,
                                            const struct tt_oplog_call *c, uint64_t called,
                                            uint16_t note)
@@ -227,8 +227,8 @@ static inline uint64_t tt_oplog_ring_begin(struct tt_oplog_ring *r, struct tt_op
     return tt_oplog_ring_write(r, w, &words, c->seq, c->flags & TT_OPLOG_STARTED, called, note);
 }
 
-/* Sets a word of a record, unless the record was overwritten. If a writer takes the slot at this
- * very moment, the lap in a time shows that it belongs to another record. */
+/* Sets a word of a record, unless the record was overwritten. If a writer takes the slot at the
+ * same time, the lap in a time word shows that it belongs to another record. */
 static inline void tt_oplog_ring_set(struct tt_oplog_ring *r, uint64_t number,
                                      enum tt_oplog_word word, uint64_t value)
 {
@@ -272,23 +272,23 @@ enum {
     TT_OPLOG_SAMPLING = 1u << 2         /* tt_oplog_interval is not 1 */
 };
 
-/* Called for a record after it was written, or its end was. Any thread. Valid in the state
+/* Called after a record was written, and after its end was recorded. Any thread. Valid in the state
  * TT_OPLOG_SUBSCRIBED. */
 typedef void tt_oplog_notify_fn(uint64_t number, bool ended);
 extern tt_oplog_notify_fn *_Atomic tt_oplog_notify;
-extern _Atomic uint32_t tt_oplog_state;     /* the bits above; 0: off, and no data is valid */
+extern _Atomic uint32_t tt_oplog_state;     /* the bits above; 0: off, and no other data is valid */
 extern struct tt_oplog_ring tt_oplog_ring;  /* valid while RECORDING */
-extern uint32_t tt_oplog_interval;          /* one of so many operations is recorded */
+extern uint32_t tt_oplog_interval;          /* one operation of this many is recorded */
 
-/* Starts recording as TUTTI_TRACE and TUTTI_TRACE_RECORDS demand, once per process; after a fork
- * again, without the parent's records. INVALID (logged): a parameter is invalid. Without memory for
- * the ring, it logs a warning and nothing is recorded. Any thread. */
+/* Starts recording according to TUTTI_TRACE and TUTTI_TRACE_RECORDS, once per process, and once
+ * more after a fork, without the parent's records. INVALID (logged): a parameter is invalid.
+ * Without memory for the ring, it logs a warning and records nothing. Any thread. */
 tutti_status tt_oplog_start(void);
-/* Returns the number of records that the ring holds; 0: off. */
+/* Returns the capacity of the ring in records; 0: off. */
 uint32_t tt_oplog_depth(void);
-/* Returns the bytes of the ring. */
+/* Returns the size of the ring in bytes. */
 uint64_t tt_oplog_bytes(void);
-/* Sets the function that names algorithms by their numbers. */
+/* Sets the function that returns the names of algorithms. */
 void tt_oplog_set_algo_name(const char *(*name)(uint8_t algo));
 /* Returns the name of an algorithm, or NULL. */
 const char *tt_oplog_algo_name(uint8_t algo);
@@ -302,15 +302,16 @@ static inline bool tt_oplog_wants(uint64_t seq)
            (__builtin_expect(tt_oplog_interval == 1, true) || seq % tt_oplog_interval == 0);
 }
 
-/* Records the call of an operation that tt_oplog_wants. w: the caller's writer, or NULL. Returns
- * the number of its record; 0: none. */
+/* Records the call of an operation for which tt_oplog_wants is true. w: the caller's writer, or
+ * NULL. Returns the number of its record; 0: none. */
 uint64_t tt_oplog_begin(struct tt_oplog_writer *w, const struct tt_oplog_call *c);
 /* Records an operation that began earlier, at an unknown time. */
 uint64_t tt_oplog_begin_late(struct tt_oplog_writer *w, const struct tt_oplog_words *c,
                              uint64_t seq);
-/* The operation starts, after it had waited for others. number 0 is allowed here and below. */
+/* Records the start of an operation that had waited for others. number 0 is allowed here and
+ * below. */
 void tt_oplog_started(uint64_t number);
-/* Sets the peer and the number of a receive from any rank, when its message is known. */
+/* Sets the peer and seq of a receive from any rank, when its message is known. */
 void tt_oplog_matched(uint64_t number, uint32_t peer, uint32_t tag, uint64_t seq, uint16_t comm);
 void tt_oplog_end(uint64_t number, tutti_status st);
 /* Call the subscribers at the beginning and the end of an operation. number 0 has no effect. */
@@ -331,16 +332,16 @@ static inline uint64_t tt_oplog_begin_again(struct tt_oplog_writer *w,
         tt_oplog_notify_begin(number);
     return number;
 }
-/* Returns whether the next record of the writer needs no more than tt_oplog_block_write: each
- * operation is recorded, nobody has subscribed, and the block has room. */
+/* Returns whether tt_oplog_block_write suffices for the next record of the writer: each operation
+ * is recorded, there is no subscriber, and the block has room. */
 static inline bool tt_oplog_is_simple(const struct tt_oplog_writer *w)
 {
     return TT_OPLOG_COMPILED &&
            atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) == TT_OPLOG_RECORDING &&
            w->next != w->end;
 }
-/* Ends a record successfully. ticks: since the call, less than 2^48. Cheap for the record that the
- * writer began last: the writer still owns its slot, which no other record can have. */
+/* Ends a record successfully. ticks: since the call, less than 2^48. Cheap for the writer's newest
+ * record, because the writer still owns its slot. */
 static inline void tt_oplog_end_last(struct tt_oplog_writer *w, uint64_t number, uint64_t ticks)
 {
     if (!TT_OPLOG_COMPILED)
@@ -354,7 +355,7 @@ static inline void tt_oplog_end_last(struct tt_oplog_writer *w, uint64_t number,
             atomic_load_explicit(&tt_oplog_state, memory_order_relaxed) & TT_OPLOG_SUBSCRIBED, 0))
         tt_oplog_notify_end(number);
 }
-/* Gives the writer's block back, before the writer is freed. */
+/* Releases the writer's block, before the writer is freed. */
 void tt_oplog_leave(struct tt_oplog_writer *w);
 
 #endif

@@ -49,7 +49,7 @@ void tt_stages_set(uint64_t number, const struct tt_stage_times *t)
         return;
     s = &slots[number & mask];
     before = atomic_load_explicit(&s->number, memory_order_relaxed);
-    /* newer, or BUSY: another thread writes a record of this slot. Acquire: the earlier writer's
+    /* a newer record, or BUSY: another thread writes to this slot. Acquire: the earlier writer's
      * times precede these */
     if (before > number ||
         !atomic_compare_exchange_strong_explicit(&s->number, &before, BUSY, memory_order_acquire,

@@ -1,4 +1,4 @@
-/* Subscribers to the trace: callbacks at the begin and end of operations. */
+/* Subscribers to the trace: callbacks at the beginning and end of operations. */
 #include <pthread.h>
 #include <stddef.h>
 #include "base/options.h"
@@ -8,7 +8,7 @@
 
 #define SUBSCRIBERS_MAX 8
 
-/* Callbacks run under the read lock, so a subscription ends when none of them runs. */
+/* Callbacks run under the read lock, so that a subscription ends when no callback is running. */
 static struct {
     pthread_rwlock_t lock;
     tutti_trace_subscriber one[SUBSCRIBERS_MAX];

@@ -6,13 +6,13 @@
 #include "base/status.h"
 #include "base/xml.h"
 
-/* In pixels. */
+/* Lengths in pixels. */
 #define LEFT 300            /* start of the time axis */
 #define WIDTH 1000          /* its length */
-#define TOP 66              /* line of the first lane */
+#define TOP 66              /* position of the first lane */
 #define LINE 22
 #define BAR 11
-#define MARK 5              /* of an arrival, below the bar */
+#define MARK 5              /* size of the mark of an arrival, below the bar */
 #define MARGIN 12
 #define TICKS 8
 
@@ -28,7 +28,7 @@ struct picture {
     uint64_t begin_ns, end_ns;
 };
 
-/* Time of its last event. */
+/* Returns the time of a segment's last event. */
 static uint64_t last_ns(const struct tt_timeline_segment *g)
 {
     uint64_t last = 0;
@@ -40,7 +40,7 @@ static uint64_t last_ns(const struct tt_timeline_segment *g)
     return g->arrived_ns != TT_NEVER && g->arrived_ns > last ? g->arrived_ns : last;
 }
 
-/* Time of its first event. */
+/* Returns the time of a segment's first event. */
 static uint64_t first_ns(const struct tt_timeline_segment *g)
 {
     uint64_t first = g->posted_ns;      /* TT_NEVER is greater than all others */
@@ -89,7 +89,7 @@ static void draw_head(const struct picture *p, const char *title)
     fputs("</text>\n", p->to);
 }
 
-/* Returns a step of 1, 2 or 5 times a power of ten, for at most TICKS of them in `all`. */
+/* Returns a step of 1, 2 or 5 times a power of ten, so that `all` contains at most TICKS steps. */
 static double axis_step(double all)
 {
     double power = 1e-3;

@@ -7,9 +7,9 @@
 
 #define TT_TIMELINE_DRAWN_MAX 4000u     /* segments in a picture */
 
-/* Writes SVG: a line for each lane, with a bar from post to completion for each segment, and a mark
- * below it at its arrival. Only the newest TT_TIMELINE_DRAWN_MAX segments are drawn. title: text of
- * the heading. NOMEM: nothing was written. The caller must check ferror() afterwards. */
+/* Writes SVG: a row for each lane. Each segment has a bar from post to completion, and a mark below
+ * it at its arrival. Only the newest TT_TIMELINE_DRAWN_MAX segments are drawn. title: text of the
+ * heading. NOMEM: nothing was written. The caller must check ferror() afterwards. */
 tutti_status tt_timeline_write_svg(const struct tt_timeline *t, const char *title, FILE *to);
 
 #endif

@@ -13,8 +13,8 @@
 #include "base/log.h"
 
 #define FIRST_SPACING_NS TT_SECOND
-#define STEP_BACK_NS TT_MS      /* shorter steps back of the counter are ignored */
-#define READINGS 5          /* of the clock for one point: the fastest one counts */
+#define STEP_BACK_NS TT_MS      /* shorter backward steps of the counter are ignored */
+#define READINGS 5          /* of the clock for one point: the fastest one is used */
 
 bool tt_tick_is_counter;
 
@@ -36,8 +36,8 @@ static void points_thin_out(struct tt_tick_table *t)
     t->spacing_ns *= 2;
 }
 
-/* Returns whether the counter was set back by so few ticks that it is soon where it was. With one
- * point its rate is not known: then a tick counts as a nanosecond. */
+/* Returns whether the counter was set back by so few ticks that it soon reaches its old value. With
+ * one point its rate is unknown: a tick is then taken as a nanosecond. */
 static bool is_short_step(const struct tt_tick_table *t, uint64_t back)
 {
     const struct tt_tick_point *first = &t->point[0], *last = &t->point[t->n - 1];
@@ -70,7 +70,7 @@ void tt_tick_table_add(struct tt_tick_table *t, const struct tt_tick_point *p, b
     t->last_is_extra = extra;
 }
 
-/* Returns the index of the later one of the two points between which the tick lies. */
+/* Returns the index of the first point after the tick, or of the last point. */
 static uint32_t point_after(const struct tt_tick_table *t, uint64_t tick)
 {
     uint32_t low = 1, high = t->n - 1;
@@ -86,7 +86,7 @@ static uint32_t point_after(const struct tt_tick_table *t, uint64_t tick)
     return low;
 }
 
-/* max_ns: of the result, which is not negative. */
+/* Returns the time of a tick by interpolation between a and b, limited to 0 ... max_ns. */
 static uint64_t interpolate(const struct tt_tick_point *a, const struct tt_tick_point *b,
                             uint64_t tick, uint64_t max_ns)
 {
@@ -112,8 +112,8 @@ uint64_t tt_tick_table_ns(const struct tt_tick_table *t, uint64_t tick, uint64_t
 /* ---- the counter ---- */
 
 #if defined(__x86_64__)
-/* Returns whether the kernel uses the counter or could use it. It withdraws a counter that differs
- * between processors. Without the file, the processor's own statement counts. */
+/* Returns whether the kernel uses the counter or could use it. It rejects a counter that differs
+ * between processors. If the file cannot be read, the processor's CPUID flag decides. */
 static bool kernel_accepts_counter(void)
 {
     char text[256];
@@ -141,8 +141,8 @@ static bool has_counter(void)
 static bool has_counter(void) { return false; }
 #endif
 
-/* Reads both clocks. The reading with the shortest distance between two ticks is used, since this
- * thread may be interrupted between them. */
+/* Reads both clocks several times. The reading with the shortest time between two ticks is used,
+ * since the thread may be interrupted between them. */
 static struct tt_tick_point point_take(void)
 {
     struct tt_tick_point best = { 0 };

@@ -1,6 +1,6 @@
-/* Time stamps from the processor's counter: a few nanoseconds each, where a clock reading costs
- * several times that. They are converted to nanoseconds when they are read, not when they are
- * taken.
+/* Time stamps from the processor's counter: a few nanoseconds each; a clock reading takes several
+ * times as long. Ticks are converted to nanoseconds when they are read, not when they are
+ * recorded.
  *
  * The counter is used if it runs at a constant rate in all processor states and the kernel has not
  * declared it unstable (x86: invariant TSC). Otherwise a tick is a nanosecond of tt_now_ns. */
@@ -16,7 +16,7 @@
 
 extern bool tt_tick_is_counter;     /* set by tt_tick_start */
 
-/* Returns a tick if tt_tick_is_counter, which is never set without a counter. */
+/* Returns a tick. Only if tt_tick_is_counter, which is never set on other processors. */
 static inline uint64_t tt_tick_read_counter(void)
 {
 #if defined(__x86_64__)
@@ -40,22 +40,22 @@ struct tt_tick_point {
     uint64_t tick, ns;
 };
 
-/* Points in order of time. When the table is full, every second point is removed, and the distance
- * of new points doubles. */
+/* Points in order of time. When the table is full, every second point is removed, and the interval
+ * between new points doubles. */
 struct tt_tick_table {
     struct tt_tick_point point[TT_TICK_POINTS];
     uint32_t n;
-    bool last_is_extra;     /* the last point was taken early: the next one replaces it */
-    uint64_t spacing_ns;    /* distance of points; not 0 */
+    bool last_is_extra;     /* the last point was added early: the next one replaces it */
+    uint64_t spacing_ns;    /* interval between points; not 0 */
 };
 
-/* Adds a point, unless it is not later than the last one. extra: it was taken before it was due. If
- * the counter has jumped back (another machine continues this one), the earlier points are removed;
- * *jumped_back: by how many ticks. */
+/* Adds a point, unless it is not later than the last one. extra: it is added before it is due. If
+ * the counter has jumped back (the process was migrated to another machine), the earlier points are
+ * removed; *jumped_back is the number of ticks. */
 void tt_tick_table_add(struct tt_tick_table *t, const struct tt_tick_point *p, bool extra,
                        uint64_t *jumped_back);
-/* Returns the time of a tick; 0: there is no point. Ticks after the last point, also those from
- * before a jump, are not later than now_ns, the present. */
+/* Returns the time of a tick; 0: there is no point. Limits it to now_ns, the current time, for
+ * ticks after the last point, including those from before a jump. */
 uint64_t tt_tick_table_ns(const struct tt_tick_table *t, uint64_t tick, uint64_t now_ns);
 
 /* ---- the table of the process ---- */
@@ -63,14 +63,14 @@ uint64_t tt_tick_table_ns(const struct tt_tick_table *t, uint64_t tick, uint64_t
 /* Chooses the source of ticks and takes the first calibration point. Several calls are allowed;
  * not concurrently with other functions. */
 void tt_tick_start(void);
-/* Takes a calibration point if the last one is old enough. now_ns: a recent clock reading. Cheap;
- * call it wherever the clock is read anyway. The clock's rate is adjusted by the system (NTP) in
- * the course of time, so a conversion uses the points around its tick. Any thread. */
+/* Adds a calibration point if the last one is old enough. now_ns: a recent clock reading. Cheap;
+ * call it wherever the clock is read anyway. The kernel adjusts the clock's rate over time (NTP),
+ * so a conversion uses the points around its tick. Any thread. */
 void tt_tick_calibrate(uint64_t now_ns);
 /* Returns the time of a tick on the clock of tt_now_ns, from the points before and after it. Ticks
  * after the last point are extrapolated: call tt_tick_refresh first. Any thread. */
 uint64_t tt_tick_to_ns(uint64_t tick);
-/* Takes a calibration point now. */
+/* Adds a calibration point now. */
 void tt_tick_refresh(void);
 
 #endif

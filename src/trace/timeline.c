@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* Maximum time by which an arrival may seem to precede its post, as clocks of hosts differ. Numbers
- * do not repeat within this time. */
+/* Maximum time by which an arrival may seem to precede its post, because clocks of hosts differ.
+ * Segment numbers are not reused within this time. */
 #define SKEW_NS (1 * TT_SECOND)
 
 /* An event with sender and receiver of the segment, in rank 0's time. */
@@ -54,7 +54,7 @@ static int by_time(const void *a, const void *b)
     return c ? c : compare_u64(x->e->kind, y->e->kind);
 }
 
-/* Returns all events in order; *first_ns: time of the earliest. NULL: out of memory. */
+/* Returns all events in order; *first_ns: time of the earliest one. NULL: out of memory. */
 static struct entry *list_entries_by_segment(const struct tt_timeline_rank *ranks, uint32_t nranks,
                                              size_t n, uint64_t *first_ns, uint64_t *last_ns)
 {
@@ -94,7 +94,7 @@ static void begin_row(struct tt_timeline *t, const struct entry *x)
     memcpy(row->wire, x->e->wire, sizeof row->wire);
 }
 
-/* The time of the event's kind in a segment. */
+/* Returns the field of a segment for the event's kind. */
 static uint64_t *event_time(struct tt_timeline_segment *g, uint8_t kind)
 {
     return kind == TT_TRACE_POSTED      ? &g->posted_ns
@@ -125,7 +125,7 @@ static void timeline_add(struct tt_timeline *t, const struct entry *x, bool same
         };
     row = &t->rows[t->nrows - 1];
     row->end = t->nsegments;
-    if (x->e->kind != TT_TRACE_ARRIVED && row->queue == 0) { /* only the sender's events have it */
+    if (x->e->kind != TT_TRACE_ARRIVED && row->queue == 0) { /* arrivals have no queue */
         row->queue = x->e->queue;
         row->rail = x->e->rail;
     }

@@ -12,8 +12,8 @@ struct tt_timeline_rank {
     int64_t ahead_ns;               /* offset of its clock from rank 0's */
 };
 
-/* A segment posted on a lane; a retransmit over another lane is a separate segment. Times since the
- * first event of all, or TT_NEVER if not recorded. */
+/* A segment posted on a lane; a retransmit over another lane is a separate segment. Times are
+ * relative to the first event of all ranks; TT_NEVER: not recorded. */
 struct tt_timeline_segment {
     uint64_t posted_ns, completed_ns, arrived_ns;
     uint64_t bytes;
@@ -43,8 +43,8 @@ tutti_status tt_timeline_init(struct tt_timeline *t, const struct tt_timeline_ra
 void tt_timeline_fini(struct tt_timeline *t);
 
 #define TT_TIMELINE_NAME_BYTES 96
-/* Writes "tcp to rank 1, lane 0", "verbs to rank 1, lane 2, QP 17, rail 0", the name of a row among
- * its sender's. Returns name. */
+/* Writes the name of a row among its sender's rows, e.g. "tcp to rank 1, lane 0" or "verbs to rank
+ * 1, lane 2, QP 17, rail 0". Returns name. */
 const char *tt_timeline_name(const struct tt_timeline_row *row, char name[TT_TIMELINE_NAME_BYTES]);
 
 #endif

@@ -35,8 +35,8 @@ static struct tt_trace_slot *ring_slot(struct tt_trace_ring *r, uint64_t number)
 
 #define BUSY UINT64_MAX     /* stamp of a slot that is being written */
 
-/* Claims the slot. Returns false if a thread that was overtaken by a whole lap of the ring is
- * still writing, or a newer event was written. */
+/* Claims the slot. Returns false if another thread is still writing to it, which was overtaken by a
+ * whole lap of the ring, or if it has a newer event. */
 static bool slot_claim(struct tt_trace_slot *slot, uint64_t number)
 {
     uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
@@ -46,8 +46,8 @@ static bool slot_claim(struct tt_trace_slot *slot, uint64_t number)
                                                    memory_order_relaxed);
 }
 
-/* A reader that sees a word of a newer event also sees the changed stamp: each word is released
- * after it. */
+/* Each word is stored with release after the stamp: a reader that sees a word of a newer event also
+ * sees the changed stamp. */
 void tt_trace_ring_add(struct tt_trace_ring *r, const struct tt_trace_event *e)
 {
     const uint64_t number = atomic_fetch_add_explicit(&r->head, 1, memory_order_relaxed);

@@ -31,12 +31,12 @@ enum tt_trace_kind {
 #define TT_TRACE_NO_RAIL UINT8_MAX
 
 struct tt_trace_event {
-    uint64_t at_ns;             /* by tt_now_ns; tt_trace_add replaces 0 by the current time */
+    uint64_t at_ns;             /* tt_now_ns; tt_trace_add replaces 0 by the current time */
     char wire[8];               /* its name, NUL-terminated */
-    uint64_t bytes;             /* POSTED: of the payload; else 0 */
+    uint64_t bytes;             /* POSTED: of the payload; otherwise 0 */
     uint32_t peer;              /* rank of the job: the receiver, or for ARRIVED the sender */
     uint32_t number, part;      /* identify the segment on the lane */
-    uint32_t queue;             /* the device's number of the lane, e.g. of the queue pair; 0:
+    uint32_t queue;             /* the device's ID of the lane, e.g. the queue pair number; 0:
                                    none */
     uint8_t kind;               /* enum tt_trace_kind */
     uint8_t lane;               /* equal at both ends */
@@ -47,7 +47,7 @@ struct tt_trace_event {
 
 /* ---- a ring ---- */
 
-#define TT_TRACE_WORDS 6u       /* of an event */
+#define TT_TRACE_WORDS 6u       /* words of an event */
 
 /* One event. stamp: 1 + its number since the start of the ring when it is complete; 0: empty; BUSY
  * (trace.c) while it is written. */
@@ -77,7 +77,7 @@ uint32_t tt_trace_ring_read(struct tt_trace_ring *r, struct tt_trace_event *out,
 
 extern atomic_bool tt_trace_on;
 
-/* Relaxed: a few events around start and stop may be missed. */
+/* The load is relaxed: a few events around start and stop may be missed. */
 static inline bool tt_trace_is_enabled(void)
 {
     return __builtin_expect(atomic_load_explicit(&tt_trace_on, memory_order_relaxed), false);
@@ -85,8 +85,8 @@ static inline bool tt_trace_is_enabled(void)
 
 /* Adds an event. Call it only if tracing is on. Any thread. */
 void tt_trace_add(const struct tt_trace_event *e);
-/* Starts recording the newest `depth` events, a power of two. Once per process (else INVALID): the
- * ring remains until the process ends, as a late thread may still add. NOMEM. */
+/* Starts recording the newest `depth` events, a power of two. Once per process (otherwise INVALID):
+ * the ring remains until the process ends, because a late thread may still add events. NOMEM. */
 tutti_status tt_trace_start(uint32_t depth);
 void tt_trace_stop(void);
 /* After tt_trace_stop: like tt_trace_ring_read. */

@@ -12,7 +12,7 @@ void tt_view_fill(const struct tt_oplog_record *r, struct tt_view *out)
     const bool in_bytes = c->flags & TT_OPLOG_IS_BYTES || c->type >= TUTTI_DTYPE_COUNT;
     const size_t element = in_bytes ? 1 : tutti_dtype_bytes((tutti_dtype)c->type);
 
-    /* a newer entry may have the same number */
+    /* a newer entry may have reused the number */
     out->has_comm = tt_comms_get(c->comm, false, &out->comm) && out->comm.since <= r->called;
     out->has_note = tt_note_find(r->note, r->called, &out->note);
     out->op = (tutti_trace_op){

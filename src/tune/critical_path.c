@@ -8,7 +8,7 @@
 
 #define RANKS_SOME 512u     /* maximum ranks that are walked if not all are */
 #define SPREAD 64u          /* number of these ranks that are spread over all ranks */
-#define PARTNERS_ROUNDS 32u /* rounds in which the ranks that they wait for are searched */
+#define PARTNERS_ROUNDS 32u /* rounds that are searched for the ranks that these wait for */
 #define STRETCHES 4u        /* stretches of a program of which only some rounds are walked */
 #define ROUNDS_MIN 2u       /* minimum rounds of each stretch */
 /* programs of at most this number of rounds are walked completely: each round differs */
@@ -19,8 +19,8 @@ static double larger_of(double a, double b) { return a > b ? a : b; }
 
 /* ---- common to all walks ---- */
 
-/* Finds, from rank 0 on, each first rank that is farther than those before it, and the rank before
- * it. */
+/* Finds the borders: each rank that is farther from rank 0 than all ranks before it, and the rank
+ * before it. */
 static void find_borders(struct tt_critical_path *w)
 {
     const struct tt_layout *l = w->conf->layout;
@@ -140,7 +140,7 @@ static void choose_ranks(struct tt_critical_path *w, const struct tt_coll *coll)
 
 /* ---- rounds ---- */
 
-/* Emits its steps of a round; adds the data of representative ranks to `sum`, by distance. */
+/* Emits a rank's steps of a round; adds the data of representative ranks to `sum`, by distance. */
 static void walk_emit_round(struct tt_critical_path *w, struct walk_rank *r, uint64_t k,
                             double sum[TT_DISTANCES])
 {
@@ -179,7 +179,7 @@ static void load_all(struct tt_critical_path *w, uint64_t k)
         w->mean_bytes[u] = sum[u] / nspread;
 }
 
-/* Each rank advances as far as the messages of the others allow. */
+/* Each rank advances as far as the messages of other ranks allow. */
 static void walk_round(struct tt_critical_path *w, uint64_t k)
 {
     uint32_t n = 0;
@@ -267,8 +267,8 @@ static void delay_rank(struct walk_rank *r, double ns)
     }
 }
 
-/* Skips `times` as many rounds as since the mark. They take the mean progress of the ranks, since
- * the ranks wait for a slow path in turn, and at least the busy time of the busiest. */
+/* Skips `times` times the rounds since the mark. Their time is the mean progress of the ranks,
+ * since the ranks wait for a slow path in turn, but at least the busy time of the busiest rank. */
 static void skip_rounds(struct tt_critical_path *w, double times)
 {
     double mean = 0, most = 0;
@@ -299,7 +299,7 @@ static double latest(const struct tt_critical_path *w)
 }
 
 /* Walks rounds [from, to), or only some if all would exceed steps_max steps in total. Returns false
- * if it takes longer than time_max_ns. */
+ * if the call takes longer than time_max_ns. */
 static bool walk_stretch(struct tt_critical_path *w, uint64_t from, uint64_t to, uint64_t steps_max,
                          double time_max_ns)
 {
@@ -376,7 +376,7 @@ static void take_costs(struct tt_critical_path *w, const struct tt_predict_near 
     }
 }
 
-/* Walks all rounds, or as many as show that it takes longer than time_max_ns. */
+/* Walks all rounds, or stops when the call is known to take longer than time_max_ns. */
 static tutti_status walk_rounds(struct tt_critical_path *w, const struct tt_coll *coll,
                                 uint64_t steps_max, double time_max_ns, struct tt_prediction *out)
 {

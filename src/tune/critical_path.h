@@ -16,8 +16,8 @@
  * are assumed to be in step: their message leaves when the receiver itself sends the corresponding
  * one.
  *
- * Rounds. All, or some in each quarter of the program if that is more than steps_max steps; the
- * others take the rate of the half before them. */
+ * Rounds. All are walked, or only some in each quarter of the program if all have more than
+ * steps_max steps. The skipped rounds take the rate of the walked rounds before them. */
 #ifndef TT_TUNE_CRITICAL_PATH_H
 #define TT_TUNE_CRITICAL_PATH_H
 
@@ -32,9 +32,9 @@ struct tt_critical_path;
 struct tt_critical_path *tt_critical_path_open(const struct tt_tune_conf *conf);
 void tt_critical_path_close(struct tt_critical_path *w);
 
-/* Walks one candidate for a call: at most about steps_max steps of programs, or until it is known
- * to take longer than time_max_ns (0: no limit). out->events: the number of steps. UNSUPPORTED (not
- * logged): the result depends on ranks that are not walked. *out on OK only. */
+/* Walks one candidate for a call: at most about steps_max steps of programs, or until the call is
+ * known to take longer than time_max_ns (0: no limit). out->events: the number of steps.
+ * UNSUPPORTED (not logged): the result depends on ranks that are not walked. *out on OK only. */
 tutti_status tt_critical_path_run(struct tt_critical_path *w, const struct tt_coll *coll,
                                   const struct tt_algo *algo, const struct tt_segments *segments,
                                   uint64_t steps_max, double time_max_ns,

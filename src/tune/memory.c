@@ -4,7 +4,7 @@
 
 #include "base/prng.h"
 
-/* 0: none is forced. */
+/* Returns 0 if no algorithm is forced. */
 static uint64_t forced_number(const struct tt_algo *forced)
 {
     size_t i = 0;
@@ -50,8 +50,8 @@ uint64_t tt_tune_memory_bytes(const struct tt_tune_memory *m)
     return m->cap * sizeof *m->slot;
 }
 
-/* Returns the place of a key among `cap` slots. In twice as many, it is this one or the one `cap`
- * behind it. */
+/* Returns the place of a key among `cap` slots. In a table of twice the size, it is the same place,
+ * or `cap` places further. */
 static uint32_t place_of(uint64_t key, uint32_t cap)
 {
     return (uint32_t)(key >> 32) & (cap - 1);
@@ -99,7 +99,7 @@ struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_t
     if (!simulate || !tt_predict_supports(call->kind))
         return by_closed_forms(conf, call, forced);
     slot = slot_of(m, key);
-    if (!slot)      /* the same choice, but not remembered */
+    if (!slot)      /* the same choice, but not cached */
         slot = &made;
     if (slot->key != key) {
         slot->choice = tt_tune_choose(conf, call, forced, true, NULL);

@@ -24,8 +24,8 @@ void tt_tune_forget(struct tt_tune_memory *m);
 uint64_t tt_tune_memory_bytes(const struct tt_tune_memory *m);
 
 /* Returns the choice for a call, from the cache or made now (tt_tune_choose) and cached. forced: as
- * there. If the choice of the class does not fit this call, the closed forms decide. One thread at
- * a time. */
+ * in tt_tune_choose. If the choice of the class does not fit this call, the closed forms decide.
+ * One thread at a time. */
 struct tt_tune_choice tt_tune_recall(struct tt_tune_memory *m, const struct tt_tune_conf *conf,
                                      const struct tt_coll *call, const struct tt_algo *forced,
                                      bool simulate);

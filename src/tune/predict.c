@@ -79,7 +79,7 @@ uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_
                : 0;
 }
 
-/* Hosts of the largest group of a level; all hosts if there is no memory to count. */
+/* Hosts of the largest group of a level; all hosts if there is no memory for the counts. */
 static uint32_t most_hosts(const struct tt_layout *l, enum tt_distance level)
 {
     uint32_t *hosts = calloc(tt_layout_groups(l, level), sizeof *hosts), most = 1;
@@ -95,7 +95,8 @@ static uint32_t most_hosts(const struct tt_layout *l, enum tt_distance level)
     return most;
 }
 
-/* An over-subscribed layer is one uplink for each group below it, as wide as the largest needs. */
+/* An over-subscribed layer is one uplink for each group below it, with the rate that the largest
+ * group needs. */
 static void make_uplinks(const struct tt_tune_conf *conf, struct tt_net_conf *net)
 {
     const struct tt_layout *l = conf->layout;

@@ -22,10 +22,10 @@ struct tt_tune_costs {
     double reduce_byte_ns, copy_byte_ns;
     struct tt_tune_bytes {
         double send_byte_ns, copy_byte_ns, reduce_byte_ns;
-    } apart, own;                       /* within a host that is not oversubscribed, instead of
-                                           those of near and above: through slots; and for data
-                                           in the rank's own caches, as after a single copy. All
-                                           0: no difference */
+    } apart, own;                       /* costs per byte within a host that is not oversubscribed,
+                                           which replace those of near and those above. apart:
+                                           through slots; own: for data in the rank's own caches, as
+                                           after a single copy. All 0: no difference */
     double plan_ns, step_ns;            /* software cost of calls that are not straight-line
                                            programs: once, and for each step */
     double wake_ns, idle_ns;            /* time that a core needs to switch from one rank to
@@ -83,8 +83,9 @@ uint64_t tt_predict_lane_bytes(const struct tt_tune_conf *conf, const struct tt_
 struct tt_predict_near {
     bool tries;             /* the engine tries single copies as well as slots */
     struct tt_des_way slots, fetched;
-    struct tt_tune_bytes work, came;    /* for data in a rank's own cache, or anywhere; and for
-                                           data that others have just written. 0: no difference */
+    struct tt_tune_bytes work, came;    /* work: for data in a rank's own cache, or for all data;
+                                           came: for data that other ranks have just written. 0: no
+                                           difference */
 };
 void tt_predict_near(const struct tt_tune_conf *conf, const struct tt_coll *coll,
                      struct tt_predict_near *out);

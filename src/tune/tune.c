@@ -96,8 +96,8 @@ struct race {
     const struct tt_tune_conf *conf;
     struct tt_coll like;
     struct tt_critical_path *walk;   /* NULL: candidates are simulated */
-    uint64_t times_shorter; /* the class's size over the simulated size; a walk uses the class
-                               itself */
+    uint64_t times_shorter; /* the class's size divided by the simulated size; a walk uses the
+                               class's size */
     uint64_t events_left;   /* or the number of steps that may be walked for one candidate */
     double limit_ns; /* slower candidates are stopped; 0: no limit */
     struct tt_tune_report *report;
@@ -111,7 +111,7 @@ static bool has_time(const struct tt_candidate *c)
 
 static bool has_finished(const struct tt_candidate *c) { return has_time(c) && !c->prediction.cut; }
 
-/* Walks a candidate, unless the others have used up the steps. */
+/* Walks a candidate, unless earlier candidates have used up the steps. */
 static void walk_candidate(struct race *race, struct tt_candidate *c)
 {
     struct tt_tune_report *r = race->report;
@@ -171,8 +171,8 @@ static void run_candidate(struct race *race, struct tt_candidate *c)
     race->events_left -= spent < race->events_left ? spent : race->events_left;
 }
 
-/* Orders the candidates to simulate, the cheapest simulations first: these limit the others, and
- * are not left out for them. Returns their number. */
+/* Orders the candidates to simulate, the cheapest simulations first: their times limit the later
+ * ones, which cannot use up the events before them. Returns their number. */
 static uint32_t order_candidates(const struct race *race, uint32_t order[SIMULATED_MAX])
 {
     struct tt_tune_report *r = race->report;
@@ -208,8 +208,8 @@ static uint32_t order_candidates(const struct race *race, uint32_t order[SIMULAT
     return n;
 }
 
-/* Among equal times, the one with the lesser closed form wins: a slightly slower candidate must
- * therefore not be stopped. */
+/* Of candidates with equal times, the one with the lower closed form wins. A slightly slower
+ * candidate must therefore not be stopped. */
 static void run_candidates(struct race *race)
 {
     struct tt_tune_report *r = race->report;
@@ -307,10 +307,10 @@ static void try_lanes(struct race *race, const struct tt_candidate *of)
     }
 }
 
-/* Only for messages with several segments. Between hosts no longer segments than the default are
- * tried: a put of one segment cannot be forwarded before it has arrived completely, and in the
- * simulation no rank is late. Its benefit there is less work for the cores, but links may be slower
- * than known. */
+/* Tries variants if messages have several segments. Between hosts, segments longer than the default
+ * are not tried: a put of one segment cannot be forwarded before it has arrived completely. The
+ * simulation overrates the saved work of cores, since no simulated rank is late, and links may be
+ * slower than known. */
 static void run_variants(struct race *race)
 {
     const struct tt_candidate *winner = race->best;
@@ -355,7 +355,7 @@ static struct tt_coll representative_call(const struct tt_tune_conf *conf,
     return like;
 }
 
-/* The call that is simulated for it. */
+/* The call that is simulated for the class. */
 static struct tt_coll shortened(const struct tt_tune_conf *conf, const struct tt_coll *of_class)
 {
     struct tt_coll like = *of_class;

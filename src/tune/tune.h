@@ -1,13 +1,13 @@
 /* Selection of algorithm, segments, streams and lanes. Pure: the same inputs give the same choice
  * on every rank.
  *
- * All fitting algorithms are ranked by their closed forms (algo->cost). The best are simulated, the
- * cheapest simulations first: the call at the size that represents its class, on the layout, with
- * constants that all ranks agree on; the fastest wins. With too many ranks for that, programs are
- * walked instead (critical_path.h). For the fastest simulated one, other segments and streams are
- * tried in the same way, and fewer lanes if transports have several. Algorithms far behind by their
- * closed form are not simulated. If simulation would take too long or is not possible, the closed
- * forms decide. docs/tuning.md. */
+ * All fitting algorithms are ranked by their closed forms (algo->cost). The best ones are
+ * simulated, the cheapest simulations first, and the fastest wins. A simulation runs the call at
+ * the size that represents its class, on the layout, with constants that all ranks agree on. With
+ * too many ranks for simulation, programs are walked instead (critical_path.h). For the fastest
+ * simulated one, other segments and streams are tried in the same way, and fewer lanes if
+ * transports have several. Algorithms far behind by their closed form are not simulated. If
+ * simulation would take too long or is not possible, the closed forms decide. docs/tuning.md. */
 #ifndef TT_TUNE_TUNE_H
 #define TT_TUNE_TUNE_H
 
@@ -90,8 +90,8 @@ void tt_tune_quantized(struct tt_tune_conf *conf, uint32_t block_bytes);
 uint64_t tt_tune_class(uint64_t bytes, uint32_t elem_bytes);
 
 /* Returns the best choice for calls of coll's class, which depends on the class alone, so it may
- * not fit this very call. forced: consider only this algorithm, which fits; NULL: any. simulate:
- * false: only closed forms, for this very call. report: NULL, or a report of all candidates; then
+ * not fit this call itself. forced: consider only this algorithm, which fits; NULL: any. simulate:
+ * false: only closed forms, for this call itself. report: NULL, or a report of all candidates; then
  * those that were stopped as slower are simulated again to their end, after the choice. */
 struct tt_tune_choice tt_tune_choose(const struct tt_tune_conf *conf, const struct tt_coll *coll,
                                      const struct tt_algo *forced, bool simulate,

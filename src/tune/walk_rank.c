@@ -96,8 +96,8 @@ static double turn_of(const struct walk_rank *r, double ready_ns)
 }
 
 /* Schedules `work`, not before `ready`: in an idle time if there is space; or within the work since
- * then, which delays the rest of that unless there is spare time; or at the end. Returns when it is
- * done. */
+ * the last idle time, which delays the rest of that work unless there is spare time; or at the end.
+ * Returns when the work is done. */
 static double thread_spend(const struct tt_critical_path *w, struct walk_rank *r, double ready_ns,
                            double work_ns)
 {
@@ -143,7 +143,7 @@ static struct walk_when spend_on(const struct tt_critical_path *w, struct walk_r
         r->job[(r->njobs - 1) % WALK_JOBS].next_ns = done.first_ns;
     else
         r->between_ns = done.first_ns;
-    if (r->spare_ns <= 0)       /* interleaved work ends together */
+    if (r->spare_ns <= 0)       /* interleaved work completes together */
         done.last_ns = later_of(done.last_ns, r->thread.free_ns);
     r->spare_ns += later_of(0, done.last_ns - r->thread.free_ns);
     r->thread.free_ns = later_of(r->thread.free_ns, done.last_ns);
@@ -167,8 +167,8 @@ static bool same_ref_range(const struct tt_ref *a, const struct tt_ref *b)
     return a->offset == b->offset && a->block == b->block && a->stride == b->stride;
 }
 
-/* Returns when `bytes` at ref are available. The search ends at the step that wrote exactly these,
- * since that step waited for all earlier ones. */
+/* Returns when `bytes` at ref are available. The search ends at the step that wrote exactly these
+ * bytes, since that step waited for all earlier steps. */
 static struct walk_when when_there(const struct walk_rank *r, const struct tt_ref *ref,
                                    uint64_t bytes)
 {
@@ -248,8 +248,8 @@ static bool message_is_fetched(const struct tt_critical_path *w, enum tt_distanc
            (tt_coll_reduces(w->algo->kind) ? !way->mapped : is_for_result(to));
 }
 
-/* The number of parts of a message; fetched ones have longer parts if they arrive directly in their
- * place, as in the executor. */
+/* The number of parts of a message; fetched messages have longer parts if they arrive directly in
+ * their destination, as in the executor. */
 static uint32_t parts_of_message(const struct tt_critical_path *w, enum tt_distance d,
                                  const struct tt_ref *to, uint64_t bytes)
 {
@@ -302,8 +302,8 @@ static bool opens(struct walk_rank *r, uint32_t peer, bool out)
     return true;
 }
 
-/* A message passes the servers of a level in one direction. Other messages that share one in the
- * round take their time there, too. */
+/* A message passes the servers of a level in one direction. Other messages that share a server in
+ * this round occupy it, too. */
 static void mail_pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[TT_DISTANCES],
                       struct walk_mail *m, int level, double floor_ns)
 {
@@ -321,7 +321,7 @@ static void mail_pass(struct walk_calendar share[TT_DISTANCES], double busy_ns[T
     busy_ns[level] += takes;
 }
 
-/* Factor by which a rank's data takes longer at a server that others share in this round. */
+/* Factor by which a rank's data takes longer at a server that other ranks share in this round. */
 static double shared(const struct tt_critical_path *w, const struct walk_rank *r, int level,
                      double ranks)
 {
@@ -361,7 +361,7 @@ static void take_at_levels(const struct tt_critical_path *w, const struct walk_r
 }
 
 /* Minimum time of a message received in slots: its stream's slots fill repeatedly, until the sender
- * gets their credits. */
+ * receives their credits. */
 static double slots_ns(const struct tt_critical_path *w, const struct walk_mail *m)
 {
     const struct tt_des_way *way = walk_way(w, m->distance);
@@ -418,7 +418,7 @@ static struct walk_fan *find_fan(struct walk_rank *r, const struct tt_step *put)
     return NULL;
 }
 
-/* A put in parts that take the thread `part_ns` each is interleaved with others of the same
+/* Interleaves a put, whose parts take the thread `part_ns` each, with other puts of the same
  * bytes. */
 static void interleave_puts(struct walk_rank *r, const struct tt_step *put, uint32_t parts,
                             double part_ns, struct walk_when *left)
@@ -478,8 +478,8 @@ static struct walk_mail *find_mail(struct walk_rank *r, const struct tt_step *t)
     return NULL;
 }
 
-/* Returns whether the message of `peer`, which is not walked, to r in this round depends on what it
- * waits for in the same round: then it cannot be in step. */
+/* Returns whether the message of `peer`, which is not walked, to r in this round depends on a
+ * message for which `peer` waits in the same round. Then `peer` cannot be in step. */
 static bool passes_on(const struct tt_critical_path *w, const struct walk_rank *r,
                       const struct tt_step *wait, uint64_t round)
 {
@@ -500,7 +500,7 @@ static bool passes_on(const struct tt_critical_path *w, const struct walk_rank *
     return false;
 }
 
-/* The message of a rank that is not walked, and assumed in step. */
+/* Sends the message of a rank that is not walked, and is assumed to be in step. */
 static void send_in_step(struct tt_critical_path *w, const struct walk_rank *r,
                          const struct tt_step *t, struct walk_mail *m)
 {
@@ -605,8 +605,8 @@ uint32_t walk_rank_go_on(struct tt_critical_path *w, struct walk_rank *r, uint64
 
 /* ---- start ---- */
 
-/* As in the executor: the steps of straight-line programs run in order (and copies that can be made
- * while waiting, then). */
+/* As in the executor: the steps of straight-line programs run in order, except that copies may run
+ * while the rank waits. */
 static bool is_simple(const struct tt_critical_path *w, const struct tt_step *t)
 {
     const bool makes = t->opcode == TT_REDUCE_STEP || t->opcode == TT_COPY;

@@ -131,9 +131,9 @@ struct tt_critical_path {
     bool is_lost;                       /* the result depends on ranks that are not walked */
 };
 
-/* Returns the entry of a walked rank, or NULL. */
 /* Returns the table entry of a rank, or the free one for it. */
 uint32_t *walk_rank_slot(struct tt_critical_path *w, uint32_t rank);
+/* Returns a walked rank, or NULL. */
 struct walk_rank *walk_find(struct tt_critical_path *w, uint32_t rank);
 static inline const struct tt_des_way *walk_way(const struct tt_critical_path *w,
                                                 enum tt_distance d)

@@ -76,7 +76,7 @@ static void unlist_attempt(struct tt_call_check *a)
     home->nattempts--;
 }
 
-/* Returns whether the call is over. The clock is first read if it is not over at once. */
+/* Returns whether the call is over. The clock is read only if the call is not over at once. */
 static bool attempt_is_over(struct tt_call_check *a)
 {
     a->status = tt_context_status(a->window->comm->context, NULL, 0);
@@ -119,8 +119,8 @@ static bool has_reason(void *arg)
     return tt_context_status(a->window->comm->context, NULL, 0) || tt_now_ns() >= a->deadline_ns;
 }
 
-/* A rank whose window is gone has freed it, or has aborted. In the latter case, its abort may
- * arrive after its refusal of the operation: waits for it. */
+/* Waits for the abort of a rank that no longer has the window. Such a rank has freed the window, or
+ * has aborted, and the abort may arrive after the refusal of the operation. */
 static void await_abort(struct tt_call_check *a)
 {
     a->deadline_ns = tt_now_ns() + REASON_NS;

@@ -36,7 +36,7 @@ static inline uint32_t tt_flush_next(const struct tt_flush *m)
 }
 /* Records a mark posted in this tick, after all earlier puts. */
 void tt_flush_posted(struct tt_flush *m, uint64_t tick);
-/* Records that a mark, and all earlier ones, have landed. Ignored if it is not in flight. */
+/* Records that a mark, and all earlier ones, have landed. Ignored if the mark is not in flight. */
 void tt_flush_landed(struct tt_flush *m, uint32_t number);
 
 #endif

@@ -17,7 +17,7 @@
 
 /* The last fence before the call. Later fences, of other threads, do not delay it. */
 struct behind {
-    bool known;                 /* the rank was reached */
+    bool known;                 /* fence_tick is set */
     uint64_t fence_tick;        /* 0: none, or everything before it has landed */
 };
 
@@ -150,7 +150,8 @@ static tutti_status get_step(struct tt_call_check *a)
         return TUTTI_PENDING;
     if (g->transfer->open)
         tt_transfer_close(g->transfer);
-    if (g->rma.counter) {       /* the transfer ends and counts without the call */
+    if (g->rma.counter) {       /* the transfer completes and increments the counter without the
+                                   call */
         g->transfer = NULL;
         g->rma.counter = NULL;
         return TUTTI_OK;

@@ -171,7 +171,7 @@ static bool enter_region(struct tt_rkey *key, uint64_t offset, uint64_t bytes)
     return true;
 }
 
-/* Determines the way, once the link is up. */
+/* Determines the way to the part of a rank, once the link is up. */
 static tutti_status find_way(struct tt_window *w, uint32_t rank, struct tt_wire *wire,
                              struct tt_window_way *way)
 {

@@ -25,8 +25,8 @@ tutti_status tt_window_check_own(const void *mem, uint64_t bytes, const char *wh
 /* INVALID (logged) unless there is a word of `width` bytes. */
 tutti_status tt_window_check_word(const struct tt_window *w, uint32_t rank, uint64_t offset,
                                   uint64_t width, const char *call);
-/* Returns the way to the part of `rank` (not this one). PENDING: not known yet; PEER_LOST (not
- * logged). */
+/* Returns the way to the part of `rank` (not this one). PENDING: the way is not known yet.
+ * PEER_LOST is not logged. */
 tutti_status tt_window_reach(struct tt_window *w, uint32_t rank, struct tt_window_way **way,
                              struct tt_engine_client_link *link);
 /* Invalidates the handle, because the engine is being destroyed. Any thread. */

@@ -1,5 +1,5 @@
-/* Puts, with or without a signal. Pieces become descriptors for the wire, many with one
- * doorbell; or messages. */
+/* Puts, with or without a signal. Pieces become descriptors for the wire, many of them posted with
+ * one doorbell, or messages. */
 #include "window/put.h"
 
 #include <string.h>
@@ -54,8 +54,8 @@ static tutti_status register_sources(struct tt_window_put *p)
     return st;
 }
 
-/* Records fences. Not for a queued put: it has recorded those before it, and later ones do not
- * apply. */
+/* Records fences, except for a queued put: earlier fences are already recorded, and later ones do
+ * not apply. */
 static void record_fences(const struct tt_window_put *p)
 {
     const struct tt_window *w = p->attempt.window;
@@ -222,7 +222,7 @@ static void descriptor_taken(struct tt_window_put *p, const struct tt_desc *d)
 
 /* Posts one doorbell. PENDING: more follows, or there was no room. *any: data or a signal was
  * taken. Accepted fences are not counted: a wire takes them without room, so a caller that repeats
- * while *any is set would never end. */
+ * while *any is set would never return. */
 static tutti_status put_post(struct tt_window_put *p, bool *any)
 {
     struct tt_wire *wire = p->link.wire;
@@ -235,7 +235,7 @@ static tutti_status put_post(struct tt_window_put *p, bool *any)
     int n = 0, carried = 0, done;
 
     while (!more && next_desc(p, &end.at, &end.within, &d[n])) {
-        more = n == BATCH;      /* belongs to the next doorbell */
+        more = n == BATCH;      /* this piece belongs to the next doorbell */
         if (!more)
             behind[n++] = end;
     }
@@ -349,7 +349,8 @@ static tutti_status put_step(struct tt_call_check *a)
     }
     if (st || !p->transfer)
         return st;
-    if (p->rma.counter) {       /* the transfer ends and counts without the call */
+    if (p->rma.counter) {       /* the transfer completes and increments the counter without the
+                                   call */
         tt_transfer_close(p->transfer);
         p->transfer = NULL;
         p->rma.counter = NULL;
@@ -370,7 +371,7 @@ tutti_status tt_window_put_go_on(struct tt_window_put *p)
 }
 
 /* A non-blocking call does not wait for room in the wire: the rest of the put is queued. A put that
- * was begun finds its queue empty, which has room for any put. */
+ * was begun has an empty queue, which has room for any put. */
 static tutti_status put_or_queue_step(struct tt_call_check *a)
 {
     struct tt_window_put *p = (struct tt_window_put *)a;
@@ -380,7 +381,7 @@ static tutti_status put_or_queue_step(struct tt_call_check *a)
         return st;
     st = tt_window_queue_add(p);
     if (!st)
-        p->rma.counter = NULL;  /* the queue counts */
+        p->rma.counter = NULL;  /* the queue increments it */
     p->full = st == TUTTI_PENDING && p->rma.no_wait;
     return p->full ? TUTTI_OK : st;
 }
@@ -516,7 +517,7 @@ tutti_status tt_window_put_step(struct tt_window_put *p)
     }
     if (st == TUTTI_PENDING)
         return st;
-    if (!st && p->rma.counter)      /* else the transfer counts */
+    if (!st && p->rma.counter)      /* else the transfer increments it */
         tt_window_count(p->rma.counter);
     tt_window_put_leave(p);
     return st;

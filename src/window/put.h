@@ -22,7 +22,7 @@ struct tt_window_put {
     struct tt_window_way *way, *signal_way;
     struct tt_engine_client_link link;
     uint8_t lane;               /* see tt_desc */
-    tutti_status *failed;       /* where quiet of the caller finds a failure; NULL: the host's */
+    tutti_status *failed;       /* stores a failure for the caller's quiet; NULL: for the host's */
     bool begun, by_mail;
     bool direct;                /* source or target is device memory, which no processor may
                                    access */

@@ -130,7 +130,7 @@ tutti_status tt_window_queue_add(struct tt_window_put *p)
     peer->oldest_queued = peer->queue->put.tick;
     peer->nqueued++;
     peer->queued_bytes += q->bytes;
-    p->transfer = NULL;         /* belongs to the queue now */
+    p->transfer = NULL;         /* owned by the queue now */
     return TUTTI_OK;
 }
 

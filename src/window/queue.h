@@ -21,7 +21,7 @@ struct tt_window_put *tt_window_queue_first(const struct tt_window_peer *peer);
 void tt_window_queue_remove_first(struct tt_window_peer *peer);
 /* Returns whether a queued put will read some of the caller's mem[bytes]. */
 bool tt_window_queue_uses(const struct tt_window_peer *peer, const void *mem, size_t bytes);
-/* Drops puts to the window, or with a signal there. */
+/* Drops the queued puts to the window, and those with a signal in it. */
 void tt_window_queue_drop(struct tt_window *w);
 
 #endif

@@ -25,7 +25,7 @@ static void list_transfer(struct tt_window_transfer *t)
     struct tt_window_peer *p = t->peer;
     struct tt_window_transfer *older = p->newest;
 
-    while (older && older->tick > t->tick)      /* a queued put begins late */
+    while (older && older->tick > t->tick)      /* a put that was queued begins after newer ones */
         older = older->older;
     t->older = older;
     t->newer = older ? older->newer : p->oldest;

@@ -91,7 +91,8 @@ static bool wait_is_over(void *arg)
 }
 
 /* Waits with the waiter in the list, which is checked before a thread falls asleep, so that no
- * change is missed. The event that ended the wait may have come with the word: checks once more. */
+ * change is missed. The event that ended the wait may have arrived together with the word: checks
+ * once more. */
 static void wait_listed(struct wait *w, struct tt_windows *home)
 {
     struct tt_window_waiter **at = &home->waiters;

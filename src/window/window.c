@@ -181,7 +181,7 @@ static struct tt_window *window_make(struct tt_windows *home, tutti_comm *comm, 
     return NULL;
 }
 
-/* Prepares this rank's part, as far as possible without the others. */
+/* Prepares this rank's part, as far as possible without other ranks. */
 static tutti_status prepare_own(struct tt_window *w, void *mem)
 {
     tutti_status st = tt_window_assign_handle(w);
@@ -302,7 +302,7 @@ static tutti_status quiet_and_free(tutti_window *handle, struct tt_window *w)
     tutti_status st = tutti_window_quiet(handle, TUTTI_ALL_RANKS, 0), undone = TUTTI_OK;
 
     if (st == TUTTI_ERR_ABORTED && !tt_context_status(w->comm->context, NULL, 0)) {
-        /* puts to a rank that had freed its window: reported, but the window ends in order */
+        /* puts to a rank that had freed its window: reported, but the window is freed normally */
         undone = st;
         st = TUTTI_OK;
     }

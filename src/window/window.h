@@ -135,11 +135,11 @@ struct tt_window_peer {
     struct tt_flush marks;      /* used by quiet to wait for puts taken by the wire */
     struct tt_window_transfer *oldest, *newest;     /* incomplete transfers, in the order in
                                                        which they began */
-    uint32_t ntransfers;        /* incomplete ones, and complete ones that are not freed */
+    uint32_t ntransfers;        /* incomplete transfers, and complete ones that are not freed */
     uint32_t nasked, nmail_changes, next_token;     /* nmail_changes: unanswered puts and atomics */
     struct tt_window_pending asked[TT_WINDOW_REQUESTS_MAX];   /* by token */
-    struct tt_window_message answers[TT_WINDOW_REQUESTS_MAX];   /* replies to it that had no room; a
-                                                                   ring */
+    struct tt_window_message answers[TT_WINDOW_REQUESTS_MAX];   /* ring of replies to it that had no
+                                                                   room */
     uint32_t answers_head, answers_tail;
 };
 
@@ -186,8 +186,8 @@ bool tt_windows_use(const struct tt_windows *home, const void *mem, size_t bytes
 
 /* Exchanges the keys again, as at creation. Collective, without transfers in progress. */
 tutti_status tt_window_exchange_keys(struct tt_window *w);
-/* Returns whether no rank will send a signal to this one any more: all others have left, and it
- * never did so itself. Any thread. */
+/* Returns whether no rank will send a signal to this one any more: all others have left, and this
+ * rank has set none of its own signals. Any thread. */
 static inline bool tt_window_all_closed(const struct tt_window *w)
 {
     return w->comm->nranks > 1 && w->nleft == w->comm->nranks - 1 && !w->signals_itself;
@@ -226,8 +226,8 @@ struct tt_call_check {
     bool (*uses)(const struct tt_call_check *a, const void *mem, size_t bytes);
 };
 
-/* Calls `step` until it returns something else than PENDING, the communicator fails, or the
- * deadline passes. Logs errors that `step` does not log. */
+/* Calls `step` until it returns anything but PENDING, the communicator fails, or the deadline
+ * passes. Logs errors that `step` does not log. */
 tutti_status tt_call_check_run(struct tt_call_check *a);
 /* As tt_call_check_run. Then abandons the transfer in *t that `step` may have begun, and sets *t to
  * NULL. If the call failed, the counter is not incremented. */

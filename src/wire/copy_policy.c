@@ -4,30 +4,31 @@
 
 #include "base/clock.h"
 
-/* The thresholds. Measured between two cores of an AMD EPYC, on the given dates; bench/NOTES.md has
- * the times. Within them, ways are measured at run time. The exception are oversubscribed ranks,
+/* Thresholds, measured between two cores of an AMD EPYC on the given dates; bench/NOTES.md has the
+ * times. Within the thresholds, methods are compared at run time, except for oversubscribed ranks,
  * whose times depend on the scheduler. */
 
-/* messages that TUTTI_CMA=2 fetches (2026-11-21) */
+/* minimum message that is fetched under TUTTI_CMA=2 (2026-11-21) */
 #define SINGLE_ONLY_MIN (256u << 10)
-/* from this size on, caches need several operations to settle after a change of way (2026-11-28):
- * an all-reduce of 16 MiB took 3.2, 2.9, 2.6, 2.3 and finally 1.8 ms. Operations per try */
+/* from this size on, caches need several operations to warm up after a change of method
+ * (2026-11-28): an all-reduce of 16 MiB took 3.2, 2.9, 2.6, 2.3 and finally 1.8 ms. RUN: operations
+ * per trial */
 #define LONG_MESSAGE_MIN (1u << 20)
 #define LONG_MESSAGE_RUN 4u
-/* messages for which both kinds of stores are tried (2026-11-28). With longer ones a try takes too
+/* maximum message for which both kinds of stores are tried (2026-11-28). Longer trials take too
  * long, and data outside of the slots comes from memory anyway */
 #define STORES_MESSAGE_MAX (4u << 20)
-/* copies into mapped memory whose stores are measured (2026-11-21) */
+/* minimum copy into mapped memory whose stores are measured (2026-11-21) */
 #define PEER_COPY_MIN (16u << 10)
-/* puts to their destination that bypass the cache if the buffers exceed it (2026-11-21) */
+/* minimum put to its destination that bypasses the cache if the buffers exceed the cache
+ * (2026-11-21) */
 #define PUT_BYPASS_MIN (64u << 10)
 /* largest measured share of a cache (2026-11-28): two ranks that share 32 MiB */
 #define CACHE_SHARE_MAX (12ull << 20)
 
-/* picoseconds per byte (2026-11-27): if ordinary stores take longer, the peer shares no cache, ...
- * */
+/* picoseconds per byte (2026-11-27): if ordinary stores take longer, the peer shares no cache */
 #define SLOW_PS_BYTE 200
-/* ... and on AMD, where non-temporal stores are cheap, and their data is read fast
+/* the same on AMD, where non-temporal stores are cheap and their data is read fast
  * (TT_FROM_OTHER_CORE) */
 #define SLOW_PS_BYTE_AMD 60
 
@@ -48,7 +49,7 @@ static uint32_t size_class(uint64_t bytes)
     return c < TT_COPY_CLASSES ? c : TT_COPY_CLASSES - 1;
 }
 
-/* Returns the measurements of such operations, or NULL if out of memory. */
+/* Returns the measurements for this kind of operation and size class, or NULL if out of memory. */
 static struct tt_copy_tuner *tuner_of(const struct tt_copy_case *c)
 {
     if (!*c->tuners)
@@ -56,11 +57,11 @@ static struct tt_copy_tuner *tuner_of(const struct tt_copy_case *c)
     return *c->tuners ? &(*c->tuners)->of[c->coll->kind][size_class(c->bytes)] : NULL;
 }
 
-/* Chooses the way of all long messages of an operation, so that its time measures one way. Slots
- * are filled with ordinary or non-temporal stores; both are tried if the operation's time covers
- * both ends. Example: an all-to-all of 1 MiB on a first-generation AMD EPYC. If the cores share a
- * cache, it takes 76 us with ordinary stores, 102 us with non-temporal stores, and 100 us with a
- * single copy; else 180, 105 and 98 us. */
+/* Chooses one method for all long messages of an operation, so that its time measures this method.
+ * Slots are filled with ordinary or non-temporal stores; both are tried if the operation's time
+ * covers both ends. Example: an all-to-all of 1 MiB on a first-generation AMD EPYC. If the cores
+ * share a cache, it takes 76 us with ordinary stores, 102 us with non-temporal stores, and 100 us
+ * with a single copy; otherwise 180, 105 and 98 us. */
 static void trial_begin(const struct tt_copy_case *c, struct tt_copy_tuner *tuner)
 {
     const bool stores = is_mutual(c->coll) && c->bytes < STORES_MESSAGE_MAX;
@@ -132,11 +133,11 @@ void tt_copy_trial_end(struct tt_copy_trial *t, bool well)
 
 /* ---- caches ---------------------------------------------------------------------------------- */
 
-/* Non-temporal stores avoid the read of each line, and keep other data in the cache. They pay if
- * the inputs and outputs of the ranks that share a cache fill most of it. Measured between two
- * cores that share 8 MiB, in us, ordinary and non-temporal: broadcast 340 and 280 (2 MiB), 103 and
- * 110 (1 MiB); allgather 296 and 272, 82 and 110, and in place 150 and 190 (2 MiB). Four ranks,
- * alltoall of 1 MiB: 610 and 490. */
+/* Non-temporal stores avoid the read of each cache line, and do not evict other data. They are
+ * faster if the inputs and outputs of the ranks that share a cache fill most of it. Measured
+ * between two cores that share 8 MiB, in us, ordinary and non-temporal: broadcast 340 and 280 (2
+ * MiB), 103 and 110 (1 MiB); allgather 296 and 272, 82 and 110, and in place 150 and 190 (2 MiB).
+ * Four ranks, alltoall of 1 MiB: 610 and 490. */
 uint64_t tt_copy_cache_share(uint64_t cache_bytes, uint32_t sharing, uint32_t cores, uint32_t ranks)
 {
     uint64_t sharers, share;
@@ -148,11 +149,12 @@ uint64_t tt_copy_cache_share(uint64_t cache_bytes, uint32_t sharing, uint32_t co
     return share < CACHE_SHARE_MAX ? share : CACHE_SHARE_MAX;
 }
 
-/* Returns the mean size of a rank's input and output; counted once in place. A root's larger
- * buffer is averaged over all ranks, and its in-place call is ignored, because other ranks have
- * no information about it. A reduce pays later than a broadcast: between two cores that share 8
- * MiB, 2 MiB take 285 us (ordinary) and 400 us (non-temporal), and 4 MiB 940 and 870 us. For v
- * kinds, the size is this rank's output, since the others' sizes are unknown. */
+/* Returns the mean size of a rank's input and output, or of its single buffer in place. A root's
+ * larger buffer is averaged over all ranks, and its in-place call is ignored, because other ranks
+ * have no information about it. Non-temporal stores need larger sizes for a reduce than for a
+ * broadcast: between two cores that share 8 MiB, 2 MiB take 285 us (ordinary) and 400 us
+ * (non-temporal), and 4 MiB 940 and 870 us. For v kinds, the size is this rank's output, since the
+ * others' sizes are unknown. */
 static uint64_t mean_bytes(const struct tt_coll *c)
 {
     const uint64_t all = c->bytes * c->nranks;
@@ -179,14 +181,14 @@ static uint64_t mean_bytes(const struct tt_coll *c)
 
 bool tt_copy_exceeds_cache(const struct tt_coll *c, uint64_t share)
 {
-    /* the latter exceeds any cache, whatever the other ranks have */
+    /* an output of CACHE_SHARE_MAX exceeds any cache, whatever the sizes on other ranks */
     return mean_bytes(c) >= share || tt_coll_dst_bytes(c) >= CACHE_SHARE_MAX;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* A rank that writes into a slot by the last step of a sum cannot time the stores; it uses those
- * that were faster for puts to the same peer. */
+/* The last step of a sum may write into a slot, where its stores cannot be timed. It uses the kind
+ * of stores that was faster for puts to the same peer. */
 static enum tt_copy_way way_of_fused(const struct tt_copy_case *c)
 {
     if (c->trial->stores)
@@ -194,7 +196,7 @@ static enum tt_copy_way way_of_fused(const struct tt_copy_case *c)
     return c->past_cache && *c->past_cache == 1 ? TT_COPY_NONTEMPORAL : TT_COPY_ORDINARY;
 }
 
-/* A sum that is forwarded by single copies is read again from this cache. */
+/* A sum that single copies forward is read from this rank's cache, so it must stay there. */
 static enum tt_copy_way way_of_output(const struct tt_copy_case *c)
 {
     const bool single = c->single_only || c->trial->way == TT_COPY_SINGLE;
@@ -224,11 +226,11 @@ enum tt_copy_way tt_copy_choose(const struct tt_copy_case *c)
 
 /* ---- eager messages and puts, measured ------------------------------------------------------- */
 
-/* An ordinary store waits for each line that its reader has cached, and leaves it where the reader
- * finds it fast. After a non-temporal store, the read costs more. Example: an all-to-all of 64 KiB
- * on a first-generation AMD EPYC takes 5.3 us with ordinary and 6.9 us with non-temporal stores.
- * If the two processors share no cache, it takes 11.5 and 7 us. If ranks are oversubscribed, the
- * time is dominated by the scheduler; if a mailbox is not mapped, by a network. */
+/* An ordinary store waits for each line that the reader has cached, but the reader then fetches the
+ * data fast. After a non-temporal store, the read takes longer. Example: an all-to-all of 64 KiB on
+ * a first-generation AMD EPYC takes 5.3 us with ordinary and 6.9 us with non-temporal stores. If
+ * the two processors share no cache, it takes 11.5 and 7 us. If ranks are oversubscribed, the time
+ * is dominated by the scheduler; if a mailbox is not mapped, by the network. */
 void tt_copy_eager_settle(struct tt_copy_eager *e, const struct tt_copy_case *c)
 {
     e->tried = !c->crowded && is_mutual(c->coll) && c->bytes >= TT_COPY_EAGER_MIN && c->mapped;
@@ -251,10 +253,10 @@ void tt_copy_eager_record(struct tt_copy_eager *e)
 }
 
 /* If the two processes share a cache, ordinary stores are best: the reader finds the bytes there.
- * Otherwise each line must first be taken from the other cache and later fetched from there; then
- * non-temporal stores are twice as fast for both. The hardware does not show which case holds, and
- * in a virtual machine it changes within a second. Non-temporal stores must be faster by a fifth,
- * since the reader then reads from memory. */
+ * Otherwise the writer first fetches each line from the reader's cache, and the reader later
+ * fetches it back; then non-temporal stores are twice as fast for both. The hardware does not
+ * report which case applies, and in a virtual machine it changes within a second. Non-temporal
+ * stores must be faster by a fifth, since the reader then reads from memory. */
 void tt_copy_to_peer(struct tt_autotune *stores, enum tt_copy_way way, void *dst, const void *src,
                      uint64_t bytes)
 {

@@ -17,7 +17,8 @@ enum { UNDER_WAY = 1, IN_DOUBT, TO_RESEND, COMPLETE };
 #define OUTSTANDING_MAX 64u
 #define SEGMENT_MAX (4u << 20)
 #define WINDOW_AHEAD 8u         /* how far a slow lane may fall behind, in fills of all lanes */
-/* minimum fills: with fewer, a lane of a quarter of the others' rate blocks all (docs/lanes.md) */
+/* minimum fills: with fewer, a lane with a quarter of the others' rate blocks all lanes
+ * (docs/lanes.md) */
 #define WINDOW_FILLS 4u
 
 /* Defaults by distance: lanes, full segments outstanding on each, and segment length. */
@@ -282,8 +283,8 @@ void tt_dqplb_lane_up(struct tt_dqplb_sender *s, uint32_t lane)
 
 /* ---- reports ---- */
 
-/* Returns whether the report marks the segment as received: all before `expected`, and those whose
- * bit (number modulo window) is set in came[]. */
+/* Returns whether the report marks the segment as received: all segments before `expected`, and
+ * those whose bit (number modulo window) is set in came[]. */
 static bool had_come(uint64_t number, uint64_t expected, const uint8_t *came, uint32_t window)
 {
     const uint64_t bit = number & (window - 1);

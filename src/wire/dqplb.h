@@ -17,9 +17,9 @@
  * begun. Fast messages are numbered like all others and do not overtake.
  *
  * A lane failure leaves segments in doubt: they may or may not have arrived. A retransmit could
- * write into a buffer that its owner has already taken back. Therefore both ends first take the
- * lane down, after which nothing can arrive on it. Then the receiver reports the segments that it
- * has, and the sender retransmits the rest over other lanes.
+ * write into a buffer that its owner has already reclaimed. Therefore both ends first take the lane
+ * down, after which nothing can arrive on it. Then the receiver reports the segments that it has,
+ * and the sender retransmits the rest over other lanes.
  *
  * At most `window` segments are in flight, from the oldest incomplete one to the newest. A slow
  * lane therefore blocks the others only when they are a window ahead of it.
@@ -39,7 +39,7 @@
 #define TT_DQPLB_FAST (1u << 30)
 #define TT_DQPLB_SEQ_MASK 0xffffffu
 
-/* maximum window: far below half of the number space, so old and new segments can be
+/* maximum window: far below half of the range of segment numbers, so old and new segments can be
  * distinguished */
 #define TT_DQPLB_WINDOW_MAX 4096u
 
@@ -51,7 +51,7 @@ static inline uint32_t tt_dqplb_word(uint64_t number, bool last, bool fast)
 }
 
 /* Returns the distance from `near` to the number with these 24 bits; negative: behind. Valid up to
- * half of the number space. */
+ * half of the range of numbers. */
 static inline int32_t tt_dqplb_ahead(uint64_t near, uint32_t number)
 {
     const uint32_t ahead = (number - (uint32_t)near) & TT_DQPLB_SEQ_MASK;
@@ -84,9 +84,8 @@ uint32_t tt_dqplb_lane_count(enum tt_distance distance);
 /* Returns the limits of `lanes` lanes to a peer at this distance, with a window of `window`
  * segments. Near peers get few, short segments, to keep switch queues short. If the bandwidth-delay
  * product is larger (bytes_per_s over all lanes, rtt_ns; 0: unknown), all lanes together may have
- * twice that product outstanding. The window must not fill before a lane of a quarter of the
- * others' rate has been overtaken. Segments therefore grow, up to 4 MiB, instead of becoming more
- * numerous. */
+ * twice that product outstanding. A lane with a quarter of the others' rate must not fill the
+ * window. Segments therefore grow, up to 4 MiB, instead of becoming more numerous. */
 struct tt_dqplb_limits tt_dqplb_limits_of(enum tt_distance distance, uint32_t lanes,
                                           uint32_t window, double bytes_per_s, uint64_t rtt_ns);
 
@@ -118,8 +117,8 @@ struct tt_dqplb_sender {
     uint32_t resend;            /* number of segments to retransmit */
     uint64_t message, bytes, cut;   /* current message: `cut` of its bytes are in segments */
     uint32_t keeps_to;          /* 1 + the lane that the current message is bound to; 0: none */
-    uint32_t lanes_most;        /* how many of the lanes that are up it may use, counted from the
-                                   first; 0: all */
+    uint32_t lanes_most;        /* the current message may use only this number of lanes, the first
+                                   that are up; 0: all */
     bool cutting, fast;
 };
 
@@ -156,7 +155,7 @@ bool tt_dqplb_completed(struct tt_dqplb_sender *s, uint32_t lane, uint32_t n);
  * completions, call it until it returns false, since it also advances the window. */
 bool tt_dqplb_over(struct tt_dqplb_sender *s, uint64_t *message);
 
-/* Takes the lane down: its outstanding segments are in doubt and complete no more. */
+/* Takes the lane down: its outstanding segments are in doubt and can no longer complete. */
 void tt_dqplb_lane_down(struct tt_dqplb_sender *s, uint32_t lane);
 
 /* Processes the receiver's report, made after the receiver took the lane down. Segments in doubt
@@ -186,12 +185,12 @@ void tt_dqplb_receiver_init(struct tt_dqplb_receiver *r, uint32_t window, uint32
                             uint64_t *memory);
 
 /* Records a segment received over `lane` with `word`. Returns how many more messages are complete,
- * or -1 for an invalid word: outside of the window, a duplicate, or fast but not a whole message or
- * not on lane 0. On -1 nothing has changed. */
+ * or -1 for an invalid word: one outside of the window, a duplicate, or a fast one that is not a
+ * whole message on lane 0. On -1 nothing has changed. */
 int tt_dqplb_received(struct tt_dqplb_receiver *r, uint32_t lane, uint32_t word);
 
-/* Returns the out-of-order depth of the current interval: how far segments were received ahead of
- * the oldest missing one, at most. 0: all arrived in order. next: the next interval begins. */
+/* Returns the out-of-order depth of the current interval: the maximum distance of a received
+ * segment from the oldest missing one. 0: all arrived in order. next: the next interval begins. */
 static inline uint32_t tt_dqplb_depth(struct tt_dqplb_receiver *r, bool next)
 {
     const uint32_t depth = r->depth;

@@ -3,8 +3,8 @@
  *
  * A segment is outstanding on its lane until the transport reports completion: a queue pair by its
  * completions, a TCP connection by the bytes that its kernel has accepted. Each lane has limits on
- * segments and bytes, and is skipped while it is full. A segment longer than the byte limit goes to
- * an empty lane. */
+ * segments and bytes, and is skipped while it is full. A segment longer than the byte limit is sent
+ * on an empty lane. */
 #ifndef TT_WIRE_DQPLB_LANES_H
 #define TT_WIRE_DQPLB_LANES_H
 

@@ -92,8 +92,8 @@ static bool find_routed_address(int family, uint8_t ip[16])
     return found;
 }
 
-/* Bridges and tunnels of container and machine managers: often up, often with the same address on
- * every host. */
+/* Bridges and tunnels of container and virtual machine managers: often up, often with the same
+ * address on every host. */
 static bool name_is_virtual(const char *name)
 {
     static const char *const prefixes[] = { "docker", "br-",     "virbr", "veth", "vmnet",

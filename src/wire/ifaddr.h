@@ -1,5 +1,5 @@
 /* The addresses of this machine that peers may connect to. The rule is a list of interface names:
- * "eth" (prefix), "=eth0" (exact name), "^docker,lo" (all but these). NULL or "": by route. */
+ * "eth" (prefix), "=eth0" (exact name), "^docker,lo" (all but these). NULL or "": all. */
 #ifndef TT_WIRE_IFADDR_H
 #define TT_WIRE_IFADDR_H
 

@@ -103,7 +103,7 @@ struct tt_dqplb_limits tt_lane_limits_queues(const struct tt_lane_limits *l,
     tt_float_env_leave(kept);
     if (l->user_set[distance])
         out.lane_bytes = l->bytes[distance];
-    /* one segment is always accepted */
+    /* a lane must accept at least one segment */
     while (l->user_set[distance] && out.segment_bytes > out.lane_bytes)
         out.segment_bytes /= 2;
     return out;

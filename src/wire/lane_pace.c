@@ -16,7 +16,7 @@ void tt_lane_pace_look(struct tt_lane_pace *p, uint64_t acked, uint64_t busy_us)
 
     p->look_at = p->sent;
     if (came < TT_PACE_WINDOW / 2)
-        return;                 /* nearly all of it is still in flight */
+        return;                 /* most of the written data is still in flight */
     p->acked = acked;
     p->busy_us = busy_us;
     p->sent = p->bulk = p->look_at = 0;

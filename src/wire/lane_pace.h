@@ -1,10 +1,10 @@
 /* Maximum bytes of one write to the kernel on a slow lane. Pure.
  *
- * The kernel may make one packet of up to 64 KiB from a write. A slow link sends that without a
- * break: 5 ms at 100 Mbit/s. Other packets wait behind it in every queue on the path, for example a
- * credit on which the other direction depends. On a slow lane, data is therefore written in records
- * no longer than the link sends in TT_PIECE_NS. Shorter records would cost more wake-ups than they
- * save. On a fast link there is no limit. */
+ * The kernel may make one packet of up to 64 KiB from a write. A slow link sends such a packet
+ * without interruption: 5 ms at 100 Mbit/s. Other packets wait behind it in every queue on the
+ * path, for example a credit on which the other direction depends. On a slow lane, data is
+ * therefore written in records no longer than the link sends in TT_PIECE_NS. Shorter records would
+ * cost more wake-ups than they save. On a fast link there is no limit. */
 #ifndef TT_WIRE_LANE_PACE_H
 #define TT_WIRE_LANE_PACE_H
 
@@ -13,7 +13,7 @@
 
 #define TT_PIECE_NS 2600000ull
 #define TT_PIECE_BYTES_MIN (8u << 10)
-/* no limit from here on: the kernel's packets are not longer */
+/* from this size on there is no limit: the kernel's packets are not longer */
 #define TT_PIECE_BYTES_MAX (64u << 10)
 #define TT_PACE_WINDOW (1u << 20)       /* minimum bytes between two measurements of the rate */
 

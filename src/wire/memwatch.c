@@ -103,8 +103,8 @@ static bool is_anonymous(uint64_t begin, uint64_t end)
             good = parse_line(line, &first, &past, &anonymous);
             if (!good || past <= begin)
                 continue;
-            good = anonymous && first <= begin;     /* lines are sorted: after a gap, the next
-                                                       one begins too late */
+            good = anonymous && first <= begin;     /* lines are sorted: first > begin means a
+                                                       gap */
             begin = past;
             all = past >= end;
         }
@@ -149,9 +149,10 @@ void tt_memwatch_read(struct tt_memwatch *w,
 }
 
 /* The kernel refuses to fill pages while a mapping changes (EAGAIN), and checks this before it
- * checks for an empty range (EINVAL). Order of a change in Linux from 4.14 on: it is counted as in
- * progress; the pages go; its event is queued; the changing thread waits; the event is read; the
- * thread continues, and the count drops. With madvise, the event is read before the pages go. */
+ * checks for an empty range (EINVAL). A change has these steps since Linux 4.14: it is counted as
+ * in progress; the pages are removed; its event is queued; the changing thread waits until the
+ * event has been read; then the count drops. With madvise, the event is read before the pages are
+ * removed. */
 bool tt_memwatch_is_changing(const struct tt_memwatch *w)
 {
     struct uffdio_zeropage nothing = { .range = { .start = 0, .len = 0 } };

@@ -30,8 +30,8 @@ void tt_memwatch_close(struct tt_memwatch *w);
 bool tt_memwatch_add(struct tt_memwatch *w, uint64_t begin, uint64_t end);
 /* Stops watching the pages of the range; unwatched and unmapped pages in it are ignored. */
 void tt_memwatch_remove(struct tt_memwatch *w, uint64_t begin, uint64_t end);
-/* Reads pending events and calls gone for each range of pages that has changed. unmapped: the range
- * has no memory any more, unless something was mapped there since. */
+/* Reads pending events and calls `gone` for each range of pages that has changed. unmapped: the
+ * range has no memory any more, unless something was mapped there since. */
 void tt_memwatch_read(struct tt_memwatch *w,
                       void (*gone)(void *arg, uint64_t begin, uint64_t end, bool unmapped),
                       void *arg);

@@ -53,7 +53,7 @@ static void reg_hand_over(struct tt_regcache *c, struct tt_reg *r)
     c->over_end = &r->newer;
 }
 
-/* Later searches do not find it. */
+/* Makes r stale: later searches do not find it. */
 static void make_stale(struct tt_regcache *c, struct tt_reg *r)
 {
     const bool idle = reg_is_idle(r);

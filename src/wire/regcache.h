@@ -11,9 +11,10 @@
  * A registration that is kept after its last user left can be found again. Above the limits, idle
  * ones are evicted in LRU order. A registration whose pages change (invalidate), or that is
  * revoked, becomes *stale*: it is no longer found, and ends with its last user. Each ended
- * registration is handed to the caller once (put, over), which undoes it.
+ * registration is handed over once (put, over) to the caller, who undoes it.
  *
- * Each has a generation, which distinguishes it from an earlier registration of the same pages. */
+ * Each registration has a generation, which distinguishes it from an earlier registration of the
+ * same pages. */
 #ifndef TT_WIRE_REGCACHE_H
 #define TT_WIRE_REGCACHE_H
 
@@ -54,7 +55,7 @@ struct tt_regcache {
     uint64_t hits, evicted;         /* totals; evicted: because of the limits */
 };
 
-/* Limits on registrations without users. Registrations with users count, but are never refused. */
+/* Limits on registrations without users; those with users count too, but are never refused. */
 void tt_regcache_init(struct tt_regcache *c, uint64_t bytes_max, uint64_t count_max);
 
 /* Finds a kept registration that covers [begin, end) in that domain, and adds a user. With
@@ -67,14 +68,15 @@ bool tt_regcache_has(const struct tt_regcache *c, const void *domain, uint64_t b
 /* Enters *r, which is being made, with one user. It is not found before it is ready. */
 void tt_regcache_enter(struct tt_regcache *c, struct tt_reg *r, const void *domain, uint64_t begin,
                        uint64_t end, bool expose);
-/* Marks r as made. keep: it may be kept and found, unless it is stale. Others may be evicted. */
+/* Marks r as made. keep: it may be kept and found, unless it is stale. Other registrations may be
+ * evicted. */
 void tt_regcache_ready(struct tt_regcache *c, struct tt_reg *r, void *handle, bool writable,
                        bool keep);
-/* Making it has failed: removes *r, which belongs to the caller again. */
+/* The registration has failed: removes *r, which belongs to the caller again. */
 void tt_regcache_abandon(struct tt_regcache *c, struct tt_reg *r);
 
-/* Removes a user; `exposed`: the one that exposed it. Returns true if r ended with it; the caller
- * then owns r and undoes it. Others may be evicted. */
+/* Removes a user; `exposed`: the user that exposed it. True: r has ended; the caller owns and
+ * undoes it. Other registrations may be evicted. */
 bool tt_regcache_put(struct tt_regcache *c, struct tt_reg *r, bool exposed);
 /* Makes r stale; it must have users. */
 void tt_regcache_revoke(struct tt_regcache *c, struct tt_reg *r);
@@ -88,8 +90,8 @@ void tt_regcache_supersede(struct tt_regcache *c, struct tt_reg *r);
 /* Evicts idle registrations in LRU order until the totals are within the given limits or none is
  * left to evict. */
 void tt_regcache_trim(struct tt_regcache *c, uint64_t bytes_max, uint64_t count_max);
-/* Returns the next registration that has ended otherwise; the caller owns and undoes it. NULL:
- * none. */
+/* Returns the next registration that did not end in tt_regcache_put; the caller owns and undoes it.
+ * NULL: none. */
 struct tt_reg *tt_regcache_over(struct tt_regcache *c);
 
 #endif

@@ -241,7 +241,7 @@ static void registration_undo(struct tt_reg *r)
     pthread_cond_broadcast(&registry.calm);
 }
 
-/* Undoes all ended registrations. Called with the lock, likewise. */
+/* Undoes all ended registrations. Called with the lock, which is released meanwhile. */
 static void reap_ended(void)
 {
     struct tt_reg *r;
@@ -271,7 +271,7 @@ static void count_made(enum made_for why, uint64_t took_ns)
 }
 
 /* Registers pages [begin, end). Returns 0 and *out with one user (out NULL: without users), or an
- * errno. Called without the lock, like the next two. */
+ * errno. This and the next two functions are called without the lock. */
 static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose,
                         enum made_for why, struct tt_reg **out)
 {
@@ -325,8 +325,8 @@ static int try_register(struct tt_domain *d, uint64_t begin, uint64_t end, bool 
     return 0;
 }
 
-/* The limit of locked memory may be below the cache's limit: evicts the idle registrations and
- * retries. */
+/* Registers the pages. On ENOMEM it evicts the idle registrations and retries, since the limit of
+ * locked memory may be below the cache's limit. */
 static int register_pages(struct tt_domain *d, uint64_t begin, uint64_t end, bool expose,
                           enum made_for why, struct tt_reg **out)
 {
@@ -336,8 +336,8 @@ static int register_pages(struct tt_domain *d, uint64_t begin, uint64_t end, boo
         return err;
     lock();
     tt_regcache_trim(&registry.cache, 0, 0);
-    for (reap_ended(); registry.unpinning > 0; reap_ended())        /* by other threads: memory stays locked
-                                                           until they finish */
+    for (reap_ended(); registry.unpinning > 0; reap_ended())        /* other threads still lock
+                                                                       memory */
         pthread_cond_wait(&registry.calm, &registry.lock);
     unlock();
     return try_register(d, begin, end, expose, why, out);
@@ -447,8 +447,8 @@ static void *watcher(void *arg)
 }
 
 /* Registers a user range with all domains. Called with the lock, which is released meanwhile.
- * Returns the first error; failed[] is the name of its registrar, as the domain may be gone by
- * then. any: success with one domain is enough. */
+ * Returns the first error, and in failed[] the name of its registrar, since the domain may be freed
+ * meanwhile. any: success with one domain is enough. */
 static int register_user_range(uint64_t begin, uint64_t end, bool any, char failed[NAME_BYTES])
 {
     struct tt_domain *next;
@@ -490,8 +490,8 @@ static void *worker(void *arg)
 
             registry.awaited = t->next_awaited;
             registry.undoing++;     /* tt_registry_remove also waits for this */
-            register_user_range(begin, end, false, failed);   /* a later call that needs it reports the
-                                                           error */
+            register_user_range(begin, end, false, failed);   /* a later use of the range reports
+                                                                 the error */
             registry.undoing--;
             pthread_cond_broadcast(&registry.calm);
         } else if (!registry.cache.over && !registry.ranges_gone && !registry.awaited) {
@@ -848,8 +848,8 @@ static bool is_awaited(const struct user_range *t)
     return at;
 }
 
-/* Removing a user range also ends a registration of its union with others. Under the settings that
- * register early, the others are registered again in the background. */
+/* Removing a user range also ends a registration of its union with others. With
+ * TUTTI_REGISTER=eager or async, the remaining ranges are registered again in the background. */
 static void requeue_user_ranges(void)
 {
     if (!registry.works || (registry.set.mode != MODE_EAGER && registry.set.mode != MODE_ASYNC))

@@ -1,7 +1,7 @@
 /* Registered memory of this process, for all wires and communicators. Memory is registered at its
  * first use, and the registration is kept while the memory does not change. regcache.h decides what
- * is kept, and memwatch.h detects changes. Here are the lock, the threads, the settings and the
- * counters.
+ * is kept, and memwatch.h detects changes. This file has the lock, the threads, the settings and
+ * the counters.
  *
  * A wire joins with a *registrar*, which registers memory with its device. Such registrations are
  * valid in the wire's *domain*. The limits hold for all domains together.
@@ -13,11 +13,11 @@
  *  TUTTI_REGISTER_DYNAMIC  0: calls may use only memory in user ranges
  *
  * A user range is memory that the application has registered. A buffer may span several user ranges
- * of host memory. A wire has one key per buffer. The first such use therefore registers their
- * union, which replaces the registrations of the ranges until one of them is removed. Each user
- * range of device memory has its own registration, and a buffer must lie in one.
+ * of host memory. A wire has one key per buffer. The first use of such a buffer therefore registers
+ * the union of its ranges, which replaces the registrations of the ranges until one of them is
+ * removed. Each user range of device memory has its own registration, and a buffer must lie in one.
  *
- * Without users, a registration is kept only if changes of its memory would be noticed
+ * Without users, a registration is kept only if changes of its memory would be detected
  * (memwatch.h), or if it is in a user range.
  *
  * Threads: any, unless stated otherwise. The registry has two threads, from the first domain that
@@ -77,13 +77,13 @@ void tt_registry_put(struct tt_domain *d, struct tt_reg *r, bool exposed);
  * Peers must not reach it afterwards. */
 void tt_registry_revoke(struct tt_reg *r);
 
-/* Adds a user range mem[bytes], which is registered as a whole until it is removed. By the setting,
- * it is registered now (NOMEM on failure), in the background or at first use. User ranges of the
- * same memory are counted. */
+/* Adds a user range mem[bytes], which is registered as a whole until it is removed. TUTTI_REGISTER
+ * determines whether it is registered now (NOMEM on failure), in the background or at first use.
+ * The same memory may be added several times, and must be removed as often. */
 tutti_status tt_registry_add(void *mem, size_t bytes);
 /* As tt_registry_add, for device memory, which is registered now, whatever the setting. UNSUPPORTED
  * or NOMEM if no domain can register it. mem and bytes are whole pages. The caller keeps the
- * descriptor. The end of the memory is not detected: remove it with untell. */
+ * descriptor. Freeing of the memory is not detected: call tt_registry_remove first. */
 tutti_status tt_registry_add_device(void *mem, size_t bytes, const struct tt_device_memory *what);
 /* Returns whether mem[bytes] overlaps a user range of device memory. Fast if there are none. */
 bool tt_registry_is_device(const void *mem, size_t bytes);

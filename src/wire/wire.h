@@ -1,5 +1,5 @@
-/* A wire is a transport: it transfers bytes between processes by put, then signal. One file
- * implements one wire, and ends in a tt_wire_ops.
+/* A wire is a transport: it transfers bytes between processes by put, then signal. A folder
+ * implements one wire, and defines its tt_wire_ops.
  *
  * Threads: only the holder of the progress lock calls a wire, so calls are serialized. No call
  * blocks: connect and its handshake continue inside poll. `peer` is a rank of the job, not of a
@@ -12,7 +12,7 @@
  *    a region of the target, an operation SET or ADD, and a value.
  *  - FENCE takes constant time and never waits. Signals posted to that peer later become visible
  *    only after all puts posted to it before the fence have arrived. Gets posted to it later read
- *    after that. Fences of different peers are independent.
+ *    only after these arrivals. Fences of different peers are independent.
  *  - A put with TT_DESC_REMOTE also reports remote completion. Draining means waiting for these.
  * Arrivals are observed in memory: the owner of a region polls its own signal words. For transports
  * that use the CPU for transfers (tcp), poll applies arrivals, so a waiting thread calls poll
@@ -47,7 +47,7 @@ enum {
                                        this peer's puts may target it (tt_link.anymem) */
     TT_WIRE_CAP_DEVICE = 1u << 7,   /* puts with TT_DESC_DIRECT, from and to device memory
                                        registered with the registry (registry.h) */
-    TT_WIRE_CAP_AWAITS = 1u << 8,   /* ORDERED, but the network is not: a signal leaves only when
+    TT_WIRE_CAP_AWAITS = 1u << 8,   /* ORDERED, but the network is not: a signal is sent only after
                                        earlier puts have completed at the peer */
     TT_WIRE_CAP_PINS = 1u << 6      /* registration is slow and pins memory: the registry caches
                                        registrations (registry.h) */
@@ -65,9 +65,9 @@ struct tt_outside {
 /* Configuration of a wire. Strings are the caller's and valid until close. */
 struct tt_wire_conf {
     uint32_t rank, nranks;          /* in the job */
-    const uint8_t *secret;          /* [16], secret of the job, valid until close and set before
-                                       the first connect or poll (the address is needed before it
-                                       is known). Connections without it are dropped */
+    const uint8_t *secret;          /* [16], secret of the job, valid until close and set before the
+                                       first connect or poll (the wire's address is needed before
+                                       the secret is known). Connections without it are dropped */
     uint64_t link_bytes;            /* size of the link region that each end of a connection
                                        exposes to the other */
     const char *interfaces;         /* NULL or as in tutti_conf */
@@ -80,13 +80,13 @@ struct tt_wire_conf {
                                            layout; NULL: unknown */
     const struct tt_lane_limits *lane_limits;   /* outstanding bytes per lane, copied by open;
                                                    NULL: the default */
-    uint32_t silence_s;             /* tcp: silence after which a peer is lost; 0: as the kernel
-                                       decides */
+    uint32_t silence_s;             /* tcp: silence after which a peer is lost; 0: the kernel's
+                                       default */
     const struct tt_outside *outside;   /* tcp: copied by open; NULL or all 0: any port of its
                                            own addresses. With other values verbs and ofi are
                                            UNSUPPORTED */
     struct tt_secure *secure;       /* tcp: security of connections, valid until close; NULL:
-                                       plain */
+                                       unencrypted */
     bool cma;                       /* shm: process_vm_readv is allowed, in either direction */
     const char *rdma_devices;       /* verbs, ofi: allowed devices, in the syntax of
                                        `interfaces`, valid during open; NULL: those near the
@@ -98,8 +98,8 @@ struct tt_wire_conf {
                                        NULL or "": the first usable one */
 };
 
-/* Returns whether a peer is on this host, by the layout; if that is unknown, by `looks_so` (equal
- * host hashes). */
+/* Returns whether a peer is on this host, by the layout. If that is unknown, returns `looks_so`
+ * (whether the host hashes are equal). */
 static inline bool tt_wire_shares_host(const struct tt_wire_conf *conf, uint32_t peer,
                                        bool looks_so)
 {
@@ -138,8 +138,8 @@ enum {
     TT_DESC_INLINE = 1u << 0,       /* post copies the source, which is reusable at once; no
                                        LOCAL is reported; bytes <= TT_INLINE_BYTES */
     TT_DESC_REMOTE = 1u << 1,       /* also report remote completion */
-    TT_DESC_URGENT = 1u << 3,       /* ordered, also by fences, only among urgent ones: it may
-                                       overtake others */
+    TT_DESC_URGENT = 1u << 3,       /* ordered, also by fences, only among urgent descriptors: it
+                                       may overtake all others */
     TT_DESC_DIRECT = 1u << 5,       /* source or target is device memory, which the CPU must not
                                        access. Not with INLINE; only if the wire has DEVICE */
     TT_DESC_WAKE = 1u << 4,         /* an instant put without a signal that wakes the sleeping
@@ -152,8 +152,8 @@ enum {
 struct tt_desc {
     uint8_t kind : 4;               /* enum tt_desc_kind */
     uint8_t signal_op : 4;          /* enum tt_signal_op */
-    uint8_t lane;                   /* of a put: 0: the wire selects; else a hint, 1 + n: lane n
-                                       modulo the number of lanes; with FEW_LANES a limit */
+    uint8_t lane;                   /* of a put. 0: the wire selects; 1 + n: a hint for lane n
+                                       modulo the number of lanes. With FEW_LANES: a limit */
     uint8_t flags;
     uint8_t copy;                   /* hint within a host: enum tt_copy_way (copy_policy.h) */
     uint32_t peer;                  /* FENCE; else key->peer */
@@ -202,24 +202,24 @@ struct tt_done {
 };
 
 /* Counters of one lane, for dumps and the live view. In `completions` a segment counts as complete
- * unless its completion is overdue: on a connection, unless the kernel retransmits it. Times in ns;
- * 0: none, or the transport takes none. */
+ * unless its completion is overdue (on a connection: unless the kernel retransmits it). Times in
+ * ns; 0: none, or not measured by the transport. */
 struct tt_wire_lane {
     uint32_t peer, lane;
     bool is_up;
     bool posted;                    /* something was posted in the interval; only if the transport
-                                       takes no times */
-    uint32_t depth;                 /* out-of-order depth: how far segments were received ahead of
-                                       the oldest missing one, at most, in the interval. On the
-                                       first lane of several that share a sequence */
+                                       measures no times */
+    uint32_t depth;                 /* out-of-order depth: maximum distance of a received segment
+                                       from the oldest missing one in the interval. If several lanes
+                                       share a sequence, set on the first one */
     uint64_t posts, completions, posted_bytes, completed_bytes;
-    uint64_t outstanding, outstanding_bytes;    /* posted, and not complete; overdue or not */
+    uint64_t outstanding, outstanding_bytes;    /* posted but incomplete, overdue or not */
     uint64_t last_post_ns, last_completion_ns;
 };
 
 typedef void tt_wire_lane_fn(void *arg, const struct tt_wire_lane *lane);
 
-/* Posts on a lane whose transport takes no times. */
+/* Posts on a lane whose transport measures no times. */
 struct tt_wire_posts {
     uint64_t n, bytes, n_begin;     /* n_begin: when the interval began */
 };
@@ -230,7 +230,7 @@ static inline void tt_wire_posts_add(struct tt_wire_posts *p, uint64_t bytes)
     p->bytes += bytes;
 }
 
-/* Returns the counters of a lane that completes its segments by itself. next: this ends the
+/* Returns the counters of a lane whose segments count as complete when posted. next: this ends the
  * interval, and the next one begins. */
 static inline struct tt_wire_lane tt_wire_posts_read(struct tt_wire_posts *p, uint32_t peer,
                                                      uint32_t lane, bool next)
@@ -253,16 +253,16 @@ struct tt_wire {
     const struct tt_wire_ops *ops;
     uint32_t caps;                  /* TT_WIRE_CAP_*: only what every post supports on this
                                        machine */
-    uint32_t whole_bytes;           /* up to this length, a put that is not instant is cheaper
-                                       whole than in segments; 0: no difference */
+    uint32_t whole_bytes;           /* up to this length, sending a put that is not instant as a
+                                       whole is cheaper than in segments; 0: no difference */
     const char *about;              /* description of the devices found, for display; NULL: none.
                                        Owned by the wire until close */
     const char *unreached;          /* why the last connect returned UNSUPPORTED, for display;
                                        NULL: unknown. Owned by the wire until the next connect */
-    bool crowded;                   /* oversubscribed: poll leaves out work that peers can do
-                                       alone. Set by the user of the wire */
-    bool sleepy;                    /* so many ranks share a core that they mostly sleep: arm must be
-                                       cheap, at the cost of posts. Set by the user of the wire,
+    bool crowded;                   /* oversubscribed: poll skips work that peers can do alone. Set
+                                       by the user of the wire */
+    bool sleepy;                    /* so many ranks share a core that they mostly sleep: arm must
+                                       be cheap, at the cost of posts. Set by the user of the wire,
                                        before the first connection */
     bool unheard;                   /* arrivals do not wake a sleeping thread until arm is called
                                        again. Set by the wire */
@@ -296,7 +296,7 @@ struct tt_wire_ops {
      * this wire is closed. */
     tutti_status (*connect)(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
 
-    /* Registers mem[bytes]. The caller keeps owning mem, and must keep it until dereg. mem NULL:
+    /* Registers mem[bytes]. mem remains the caller's, and must not be freed before dereg. mem NULL:
      * the wire allocates and owns it (zeroed, page aligned, mappable by peers if supported). *out
      * is the caller's and is released by dereg. UNSUPPORTED without ANYMEM. */
     tutti_status (*reg)(struct tt_wire *w, void *mem, size_t bytes, struct tt_region **out);
@@ -307,17 +307,17 @@ struct tt_wire_ops {
      * dropped. A peer that is reading a source in it discards the data. Does not wait for peers,
      * except for a copy that a running peer is making into this memory. */
     void (*dereg)(struct tt_region *r);
-    /* Revokes the sources of puts whose cookie equals `cookie` under `mask`, also where other
-     * regions hold the same memory. Peers do not begin to read them, and a peer that is reading
-     * discards the data. Their signals are not sent, and they are reported. Never waits for a peer.
-     * NULL: posted puts were already read, or dereg alone stops them. */
+    /* Revokes the sources of puts whose cookie equals `cookie` under `mask`, even if other regions
+     * contain the same memory. Peers do not begin to read them, and a peer that is reading discards
+     * the data. Their signals are not sent, but their completions are reported. Never waits for a
+     * peer. NULL: not needed, since post reads the sources, or dereg alone stops the puts. */
     void (*take_back)(struct tt_wire *w, uint64_t cookie, uint64_t mask);
     /* Like dereg, for part of the memory that the wire allocated and peers have mapped. The pages
      * of bytes [offset, offset + bytes) keep their addresses and contents, but become private to
      * this process. NULL on wires without MAPPED. */
     tutti_status (*withdraw)(struct tt_region *r, uint64_t offset, uint64_t bytes);
     /* Allows `peer`, which gets the region's key, to write into it directly until dereg, for puts
-     * that are HOT. False, or NULL: not allowed; such puts are treated as any others. */
+     * with TT_COPY_PUSH. False, or NULL: not allowed; such puts are treated like others. */
     bool (*admit)(struct tt_region *r, uint32_t peer);
     /* Makes a peer's key usable here. PROTOCOL (logged): not a key of this wire. PENDING: the
      * memory's descriptor is in transit; poll, and call again. UNSUPPORTED (not logged): the wire
@@ -345,8 +345,8 @@ struct tt_wire_ops {
     /* Adds the wire's memory by purpose ("tcp: links"; base/memory.h), excluding its regions. */
     void (*memory)(const struct tt_wire *w, tutti_memory *m);
     /* Passes the counters of each lane of usable links to `add`. next: the interval of the live
-     * view ends, and the next one begins; other readers, as dumps, leave it as it is. NULL: the
-     * counters are not known. */
+     * view ends, and the next one begins; other readers, such as dumps, do not end it. NULL: the
+     * counters are not available. */
     void (*lanes)(struct tt_wire *w, bool next, tt_wire_lane_fn *add, void *arg);
 };
 

@@ -15,7 +15,7 @@
 #define STATUS_UNKNOWN 4    /* operations are incomplete, but the dumps do not show the cause */
 #define STATUS_SIGNAL 128   /* plus the number of a signal */
 #define LIVE_TIMEOUT_S 5
-#define LIVE_WAIT_S 5.0     /* of a job that may be working */
+#define LIVE_WAIT_S 5.0     /* only report longer waits of a running job */
 
 struct options {
     struct dump_paths paths;
@@ -118,7 +118,7 @@ static int exit_status(const struct analysis *a)
     return found->list[0].kind == TT_DIAGNOSIS_UNKNOWN ? STATUS_UNKNOWN : STATUS_CAUSE;
 }
 
-/* Diagnoses what was read, and shows it. Returns the exit status. */
+/* Diagnoses the dumps, and shows the result. Returns the exit status. */
 static int analyze(struct analysis *a, const struct options *o)
 {
     int status = EXIT_FAILURE;

@@ -15,7 +15,7 @@ struct analysis {
     uint32_t nrows;
 };
 
-/* Chooses at most `most` ranks to show. Returns false without memory. */
+/* Chooses at most `most` ranks to show. Returns false if out of memory. */
 bool analyze_choose_rows(struct analysis *a, uint32_t most);
 /* Writes the first diagnosis, or why there is none, in words to out[cap]. Returns out. */
 const char *analyze_words(const struct analysis *a, char *out, size_t cap);

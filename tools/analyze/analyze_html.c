@@ -144,8 +144,7 @@ static bool is_diagnosed(const struct tt_waits *w, const struct tt_waits_instanc
     return false;
 }
 
-/* Returns the operation of the first diagnosis, or the first one without its culprit; ninstances:
- * none. */
+/* Returns the first operation that the first diagnosis concerns; ninstances: none. */
 static uint32_t diagnosed_instance(const struct analysis *a)
 {
     const struct tt_waits *w = &a->waits;

@@ -82,7 +82,7 @@ static struct json_object *json_diagnosis(const struct tt_dumps *d, const struct
     return o;
 }
 
-/* The departure of a member from an elastic run; NULL: none, or it was no cause. */
+/* The departure of a member from an elastic run; NULL: none, or it is not a cause. */
 static struct json_object *json_departed(const struct tt_dumps_rank *r)
 {
     struct json_object *o;

@@ -23,7 +23,7 @@
 
 /* ---- signals ---- */
 
-/* They end the query, so that the directory is removed. */
+/* caught during the query, so that the directory is removed */
 static const int signals[] = { SIGHUP, SIGINT, SIGTERM, SIGPIPE };
 
 #define SIGNALS (sizeof signals / sizeof *signals)
@@ -64,7 +64,7 @@ static void release_signals(void)
 
 /* ---- the directory ---- */
 
-/* Opens the directory that was just created; another one may have taken its place. */
+/* Opens the directory that was just created; another user may have replaced it. */
 static bool open_new(struct analyze_live *l)
 {
     struct stat info;
@@ -78,7 +78,7 @@ static bool open_new(struct analyze_live *l)
     return false;
 }
 
-/* The processes of another user cannot write into the directory of root. */
+/* Makes the user of the job the owner: its processes cannot write into a directory of root. */
 static bool give_to_user(int folder, const struct status_where *w)
 {
     struct stat base;
@@ -131,7 +131,7 @@ static bool use_directory(struct analyze_live *l, const char *who)
 
 /* ---- the dumps ---- */
 
-/* Returns the number of dumps that will be written; 0: reported. */
+/* Returns the number of dumps that will be written; 0 after an error message. */
 static uint32_t command_dumps(const struct analyze_live *l, const struct status_where *w,
                               const char *who)
 {
@@ -162,7 +162,7 @@ static uint32_t command_dumps(const struct analyze_live *l, const struct status_
     return n;
 }
 
-/* Waits for n dumps, as long as others arrive. Returns whether there is one. */
+/* Waits for n dumps; each arrival restarts the timeout. Returns whether at least one arrived. */
 static bool await_dumps(const struct analyze_live *l, uint32_t n, const char *who)
 {
     uint64_t due_ns = tt_now_ns() + l->timeout_ms * TT_MS;
@@ -208,7 +208,7 @@ bool analyze_live_collect(struct analyze_live *l, const char *who)
     return n > 0 && await_dumps(l, n, who);
 }
 
-/* Opens a directory below `at` for reading; NULL: it cannot, or is a link. */
+/* Opens a directory below `at` for reading; NULL: it is a link, or cannot be opened. */
 static DIR *open_folder(int at, const char *name)
 {
     const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -255,7 +255,7 @@ static void remove_files(int at)
         closedir(folder);
 }
 
-/* A process whose answer was late may write its dump now; without the directory it cannot. */
+/* Removes the directory. Retries while a process whose answer was late writes its dump into it. */
 static void remove_directory(const struct analyze_live *l, const char *who)
 {
     int err = ENOTEMPTY;

@@ -8,7 +8,7 @@
 
 struct analyze_live {
     const char *what;           /* the job, as in status_find */
-    const char *dir;            /* of the dumps; NULL: a temporary one */
+    const char *dir;            /* directory of the dumps; NULL: a temporary one */
     uint32_t timeout_ms;
     char path[TT_COLLECT_DIR_BYTES];    /* set by analyze_live_collect: the directory */
     bool is_temporary;

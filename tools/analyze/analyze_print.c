@@ -50,7 +50,7 @@ const char *analyze_words(const struct analysis *a, char *out, size_t cap)
     return out;
 }
 
-/* Numbers and host names contain stops, too. */
+/* A full stop ends a sentence only before a blank: numbers and host names contain stops, too. */
 size_t analyze_first_sentence(const char *words)
 {
     const char *end = strstr(words, ". ");

@@ -83,7 +83,7 @@ const char *analyze_wait_name(uint8_t wait)
     return names[wait <= TT_WAIT_OTHER ? wait : TT_WAIT_OTHER];
 }
 
-/* Of a member of an elastic run that is no longer in it. */
+/* Returns the state of a former member of an elastic run. */
 static const char *departed_state(const struct tt_dumps_rank *r)
 {
     return r->departed == TT_DEPARTED_DIED     ? "lost"

@@ -70,8 +70,8 @@ static pid_t start_holder(uint64_t nonce, const int until[2])
 }
 
 /* Starts another child, which reads `place` of the first as a rank reads memory of another rank. A
- * parent may be allowed to read its children where siblings are not, so a test in the parent would
- * prove nothing. Exit status: 0, or the errno. */
+ * test in the parent would prove nothing: the kernel may allow a parent to read its children, but
+ * not siblings to read each other. Exit status: 0, or the errno. */
 static pid_t start_reader(pid_t holder, uint64_t nonce)
 {
     const pid_t pid = fork();

@@ -21,7 +21,7 @@
 #include "tools/perf/perf_trace.h"
 
 #define NRANKS_DEFAULT 2
-#define SIZES_MAX 64        /* from 1 byte, doubling */
+#define SIZES_MAX 64        /* sizes from 1 byte on, each twice the previous one */
 
 struct sweep {
     const struct perf_options *o;
@@ -66,7 +66,7 @@ static uint32_t sizes_of(const struct sweep *s, const struct perf_coll *coll,
     return n;
 }
 
-/* The case of a pass, before perf_case_init. */
+/* Returns the case of a pass, for perf_case_init. */
 static struct perf_case case_of(const struct sweep *s, const struct perf_coll *coll, bool in_place)
 {
     const struct perf_options *o = s->o;

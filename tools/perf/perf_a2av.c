@@ -444,8 +444,8 @@ struct sample {
     double us, cpu_us, start_cpu_us;
 };
 
-/* Runs one round: the time of the slowest rank, and the CPU time of the exchange and of its start,
- * mean over ranks. */
+/* Runs one round. *out: the time of the slowest rank, and the CPU times of the exchange and of its
+ * start, as means over ranks. */
 static tutti_status round_of(struct exchange *x, const struct method *w, struct sample *out)
 {
     double mine, cpu[2], mean[2] = { 0 };

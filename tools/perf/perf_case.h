@@ -29,8 +29,8 @@ struct perf_coll {
     int kind;                   /* enum tt_coll_kind, or one of the above */
     enum perf_factor factor;
     bool cut;                   /* the larger buffer contains one block per rank */
-    bool uneven;                /* a v call: block lengths alternate between 0.5 and 1.5 times
-                                   the mean */
+    bool uneven;                /* variable collective: block lengths alternate between 0.5 and 1.5
+                                   times the mean */
     bool reduces, rooted, in_place;     /* has an operation; has a root; has an in-place form */
 };
 
@@ -51,7 +51,7 @@ struct perf_case {
     bool in_place;
     const char *algo;           /* forced; NULL: the library selects */
     unsigned long work;         /* units of perf_work, for overlap and compute */
-    size_t block, count;        /* elements per block (v calls: mean), and of the larger buffer */
+    size_t block, count;        /* elements per block (mean if uneven), and of the larger buffer */
     size_t *counts, *displs;    /* [nranks] elements, owned: counts and displacements of this
                                    rank */
     void *src, *dst;            /* set by perf_case_place */
@@ -95,8 +95,8 @@ double perf_scale_of(uint32_t rank);
 /* Runs the call once and waits for its completion. */
 tutti_status perf_case_run(const struct perf_case *c, tutti_comm *comm);
 
-/* Returns the call for algorithms, without the arrays of v calls. The layout is owned by the
- * communicator. */
+/* Returns the call for algorithms, without the arrays of variable collectives. The layout is owned
+ * by the communicator. */
 struct tt_coll perf_case_call(const struct perf_case *c, const tutti_comm *comm);
 /* Returns the algorithm selected for the call, without the name of the collective ("ring"), or NULL
  * if the forced algorithm does not support it. Logs an invalid plug-in algorithm once, as recorded

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operations of commands only. */
+/* Operations that only commands can select. */
 static const struct perf_coll computing[] = {
     { "overlap", PERF_OVERLAP, PERF_TWICE, .reduces = true },
     { "compute", PERF_COMPUTE, PERF_WHOLE, .reduces = false },
@@ -25,7 +25,8 @@ static const struct perf_coll *coll_of(const char *name)
     return NULL;
 }
 
-/* Moves the amount of work from the place of the algorithm. Returns NULL or the error message. */
+/* In "overlap/1000", the amount of work is in place of the algorithm: moves it from `algo` to
+ * `work`. Returns NULL or the error message. */
 static const char *take_work(struct perf_command *c)
 {
     const size_t digits = strspn(c->algo, "0123456789");

@@ -9,9 +9,9 @@
 #define ITERS_MIN 5
 #define ITERS_MAX 10000
 #define LOOPS_MIN 2
-/* runs for a long case, after which its buffers are in huge pages (docs/memory.md), */
+/* Warm-up runs of a long case, which put its buffers into huge pages (docs/memory.md), */
 #define WARM_RUNS 16
-#define WARM_NS (1000 * TT_MS)      /* or fewer, limited by this time */
+#define WARM_NS (1000 * TT_MS)      /* but no more than fit into this time */
 
 /* Runs n iterations with their barriers. *took_ns: the time on rank 0, broadcast to all ranks. */
 static tutti_status trial(const struct perf_case *c, tutti_comm *comm, long n, uint64_t *took_ns)
@@ -35,7 +35,7 @@ static long fitting(uint64_t budget_ns, uint64_t each_ns, long min)
     return n < (uint64_t)min ? min : n > ITERS_MAX ? ITERS_MAX : (long)n;
 }
 
-/* The number of warm-up runs that are still needed after `runs` runs. */
+/* Returns the number of warm-up runs that are missing after `runs` runs. */
 static long warming(long runs, uint64_t each_ns)
 {
     const long fit = fitting(WARM_NS, each_ns, 0), left = WARM_RUNS - runs;

@@ -4,7 +4,7 @@
 
 /* Receive memory is allocated in regions of 8 MiB, of two kinds. */
 #define REGIONS_BYTES (16u << 20)
-/* A link has 0.4 MiB, and over TCP queues and buffers of each of up to 16 lanes. */
+/* A link takes 0.4 MiB, and over TCP also queues and buffers for up to 16 lanes. */
 #define LINK_BYTES (2u << 20)
 
 uint64_t perf_own_base(uint32_t nranks)

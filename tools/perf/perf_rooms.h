@@ -14,10 +14,10 @@ struct perf_rooms {
     bool mem_alloc;         /* from tutti_mem_alloc, otherwise from malloc */
 };
 
-/* Checks that buffers of buffer_bytes and call_bytes of the library (tools/perf/perf_own.h), on
- * every rank, fit in the available memory of each host, with the library's other memory. Otherwise
- * returns NOMEM on all ranks, before any allocation. Logs the numbers at level info. Collective
- * over comm. */
+/* Checks that the available memory of each host suffices for its ranks. Each rank needs
+ * buffer_bytes, call_bytes in the library (tools/perf/perf_own.h), and the library's other memory.
+ * Otherwise returns NOMEM on all ranks, before any allocation. Logs the values at level info.
+ * Collective over comm. */
 tutti_status perf_rooms_check(tutti_comm *comm, uint64_t buffer_bytes, uint64_t call_bytes);
 
 /* Allocates both buffers and writes to every page, so that page faults are not measured. bytes may

@@ -70,7 +70,7 @@ uint64_t perf_start_wait(struct perf_start *s)
 
     if (!s || !s->memory)
         return now_ns();
-    before = atomic_load(&s->memory->instant_ns);   /* it is not set again before this rank has
+    before = atomic_load(&s->memory->instant_ns);   /* not set again before this rank has
                                                        arrived */
     if (atomic_fetch_add(&s->memory->arrived, 1) + 1 == ++s->rounds * s->nranks)
         atomic_store(&s->memory->instant_ns, now_ns() + AHEAD_NS);

@@ -11,7 +11,7 @@
 
 #define BARRIERS 9          /* to compare the clocks of hosts */
 
-/* What each rank reports to all. */
+/* The data that each rank sends to all ranks. */
 struct report {
     uint64_t nevents, lost;
     uint64_t host;
@@ -81,7 +81,8 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* The offset of its clock from that of rank 0. Processes of one host use the same clock. */
+/* Returns the offset of a rank's clock from that of rank 0. Processes of one host use the same
+ * clock. */
 static int64_t ahead_of(const struct report *r, const struct report *zero)
 {
     int64_t ahead[BARRIERS];

@@ -11,12 +11,12 @@
 #include "tools/perf/perf_rooms.h"
 
 #define CACHE_LINE 64u
-/* offsets in the source buffer at which transfers begin, one word apart */
+/* number of offsets in the source buffer at which transfers begin, one word apart */
 #define SRC_STEPS 4096u
 
 /* ---- transfers ---- */
 
-/* Lists the ranks that a source sends to, beginning behind it. Returns their number. */
+/* Lists the ranks that a source sends to, from source + 1 on, cyclically. Returns their number. */
 static uint32_t list_peers(const tutti_comm *comm, uint32_t source, uint32_t *peers)
 {
     const uint32_t host = tt_layout_host(&comm->layout, source);
@@ -43,7 +43,7 @@ static uint32_t tiles_of(const struct putsignal_burst *b, uint32_t ndestinations
     return (b->c.transfers - d + ndestinations - 1) / ndestinations;
 }
 
-/* Index of the first transfer to destination d, in the order of destinations. */
+/* Index of the first transfer to destination d if transfers are ordered by destination. */
 static uint32_t first_of(const struct putsignal_burst *b, uint32_t ndestinations, uint32_t d)
 {
     const uint32_t more = b->c.transfers % ndestinations;
@@ -68,7 +68,7 @@ static size_t slot_of(const struct putsignal_burst *b, uint32_t source, uint32_t
            ((size_t)source * b->source_slots + transfer / ndestinations) * b->slot_bytes;
 }
 
-/* The data that transfer `transfer` of a burst sends. */
+/* Returns the data that a transfer of burst `number` sends. */
 static const uint8_t *src_of(const struct putsignal_burst *b, uint32_t transfer, uint64_t number)
 {
     return b->src + (transfer + 97 * number) % SRC_STEPS * sizeof(uint64_t);
@@ -198,8 +198,8 @@ const char *putsignal_wire(const struct putsignal_burst *b)
 
 /* ---- the kernel ---- */
 
-/* A barrier of blocks, which sleep in it to leave the cores to the proxy. With pthread_barrier_t
- * they would hang if a block failed to start. */
+/* A barrier of blocks. Waiting blocks sleep, to leave the cores to the proxy. With
+ * pthread_barrier_t they would hang if a block failed to start. */
 struct block_barrier {
     pthread_mutex_t lock;
     pthread_cond_t over;
@@ -215,7 +215,7 @@ struct run {
     double *us;
 };
 
-/* Waits until all blocks have arrived, or the device has ended. */
+/* Waits until all blocks have arrived, or the device has failed. */
 static void barrier_wait(struct block_barrier *m, const tutti_device_view *view, uint32_t nblocks)
 {
     uint64_t round;
@@ -237,7 +237,7 @@ static void barrier_wait(struct block_barrier *m, const tutti_device_view *view,
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Group `group` consists of transfers [*first, *first + *n) in the order of destinations. */
+/* Sets the range of a group: transfers [*first, *first + *n) ordered by destination. */
 static void group_at(const struct run *run, uint32_t group, uint32_t *first, uint32_t *n)
 {
     const struct putsignal_burst *b = run->b;

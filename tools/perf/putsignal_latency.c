@@ -63,7 +63,7 @@ static void rally_flag(struct rally *r)
 
 /* ---- devices ---- */
 
-/* Puts the 8 bytes behind the signal, which is set to the number of the put. A signal from the
+/* Puts the 8 bytes behind the signal, which is set to the index of the put. A signal from the
  * other rank implies that the preceding put of this rank has arrived. */
 static tutti_status rally_device(const tutti_device_view *view, uint32_t block, uint32_t nblocks,
                                  void *arg)

@@ -21,8 +21,8 @@ double putsignal_median(const double *us, uint32_t n)
     return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
 }
 
-/* Speed relative to puts without signals: median, minimum and maximum over rounds. False: those
- * were not measured. */
+/* Speed relative to put-only: median, minimum and maximum over rounds. False: put-only was not
+ * measured. */
 static bool share_of(const struct putsignal_row *r, double *share, double *low, double *high)
 {
     double shares[PUTSIGNAL_ROUNDS_MAX];

@@ -1,5 +1,5 @@
-/* tutti plan: the schedules of a collective. The shared code of its verbs: the call, its program
- * and its traffic. */
+/* tutti plan: the schedules of a collective. The shared code of its subcommands: the call, its
+ * program and its traffic. */
 #ifndef TUTTI_TOOLS_PLAN_H
 #define TUTTI_TOOLS_PLAN_H
 
@@ -8,8 +8,8 @@
 #include "sched/traffic.h"
 #include "sched/verify.h"
 
-/* Options common to all verbs. Zero-initialise it, and pass it as the input of the child parser
- * plan_command_line. */
+/* Options common to all subcommands. Zero-initialise it, and pass it as the input of the child
+ * parser plan_command_line. */
 struct plan_options {
     const char *coll, *algo;        /* the arguments COLL and ALGO; ALGO alone may be a full name */
     bool any_algo;                  /* set by the caller: the arguments are COLL and SIZE,
@@ -31,7 +31,7 @@ struct plan {
     uint64_t *counts, *displs;      /* [nranks], for kinds that need them; equal on all ranks */
     struct tt_stretches *stretches; /* [nranks], for algorithms with stretches: two per block,
                                        with a hole between them; else NULL */
-    struct tt_stretch *stretch;     /* array that they point into, */
+    struct tt_stretch *stretch;     /* the array into which `stretches` point, */
     uint64_t *first;                /* and index of the first stretch of each pair */
 };
 

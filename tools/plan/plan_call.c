@@ -168,10 +168,10 @@ static bool is_one_way(enum tt_coll_kind kind)
     return kind == TT_SEND || kind == TT_RECV;
 }
 
-/* Each block is sent without its middle third. All blocks are alike, so one list serves all pairs
- * of ranks. Received stretches are numbered 0, 2, 4, ..., with a repeated number at the rank
- * itself, which receives nothing from itself: the numbers of each rank are a part of one row with
- * the repeated number in its middle. */
+/* Each block is sent without its middle third. All blocks are alike, so all pairs of ranks share
+ * one list of stretches. A rank's received stretches begin at the indices 0, 2, 4, ...; the index
+ * is repeated at the rank itself, which receives nothing from itself. One row with the repeated
+ * index in its middle therefore serves every rank, at a different offset. */
 static bool make_stretches(struct plan *p, uint64_t bytes, uint32_t elem_bytes)
 {
     const uint64_t n = p->nranks, third = bytes / elem_bytes / 3 * elem_bytes;

@@ -19,7 +19,7 @@ struct show_options {
     struct plan_options plan;
     uint32_t rank;
     uint64_t rounds_max;
-    const char *name;           /* of the plan as JSON; NULL: the algorithm's */
+    const char *name;           /* name of the JSON plan; NULL: the algorithm's name */
     bool has_rank, json;
 };
 

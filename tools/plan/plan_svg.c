@@ -37,7 +37,7 @@ struct picture {
 
 /* ---- layout of the picture ---- */
 
-/* Orders ranks by host, socket and number. */
+/* Orders ranks by host, then socket, then rank. */
 static const struct tt_layout *sorted_by;
 
 static int by_seat(const void *a, const void *b)

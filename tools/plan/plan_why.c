@@ -31,7 +31,7 @@ struct why_options {
     uint32_t cores;             /* 0: not given */
 };
 
-/* The call, and all that its selection depends on. */
+/* The call, and the inputs of the selection. */
 struct why {
     struct tt_tune_conf conf;
     struct tt_coll coll;
@@ -43,8 +43,8 @@ struct why {
     const struct tt_tunefile *tune;     /* the tune file for these ranks; NULL: there is no such
                                            file */
     struct tt_tuned tuned;              /* the tune file's entry for the call; row NULL: no entry */
-    const char *unused;                 /* why no given tune file matches these ranks; NULL: one
-                                           does, or none is given */
+    const char *unused;             /* why no given tune file matches these ranks; NULL: one
+                                       matches, or none is given */
 };
 
 static const struct option_row option_rows[] = {
@@ -185,8 +185,8 @@ static bool is_chosen(const struct why *w, uint32_t i)
 
 static int print_reasons(const struct why *w, const struct why_options *o);
 
-/* Finds the first file of TUTTI_TUNE_FILE that matches these ranks. The caller ends *t. False: a
- * file is invalid. */
+/* Finds the first file of TUTTI_TUNE_FILE that matches these ranks. The caller calls
+ * tt_tunes_fini in any case. False: a file is invalid. */
 static bool find_tune(struct why *w, struct tt_tunes *t, bool shm)
 {
     static char why[160];

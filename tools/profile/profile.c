@@ -1,4 +1,4 @@
-/* tutti profile: where the time of a job went, from its trace dumps. */
+/* tutti profile: how a job spent its time, from its trace dumps. */
 #include "tools/profile/profile.h"
 
 #include <stdio.h>
@@ -9,13 +9,13 @@
 #include "tools/failed.h"
 #include "tools/tool.h"
 
-#define LAST 65536u             /* operations read of each rank, and of all ranks: */
+#define LAST 65536u             /* operations kept of each rank, and of all ranks: */
 #define LAST_OF_ALL (16u << 20)
 
 struct options {
     struct dump_paths paths;
     uint32_t rows, last;
-    double window_s;            /* 0: a part of the time */
+    double window_s;            /* 0: a fixed part of the recorded time */
     const char *perfetto, *torchfr;
     bool json;
 };
@@ -78,7 +78,7 @@ static bool show(const struct profiled *p, const struct options *o)
     return false;
 }
 
-/* Judges the pace of what was profiled, and shows all. */
+/* Detects slow ranks and links, and shows all results. */
 static bool judge(struct profiled *p, const struct options *o)
 {
     const tutti_status st =
@@ -94,7 +94,7 @@ static bool judge(struct profiled *p, const struct options *o)
     return good;
 }
 
-/* Profiles what was read, and shows it. */
+/* Computes the profile of the dumps, and shows it. */
 static bool profile(struct profiled *p, const struct options *o)
 {
     tutti_status st = tt_dumps_index(&p->dumps);

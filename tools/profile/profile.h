@@ -18,11 +18,11 @@ struct profiled {
 /* Returns the finding's group in words, e.g. `"dp"`, in out[96]. */
 const char *profile_group(const struct profiled *p, uint32_t group, char out[96]);
 
-/* Converts a time; negative ones and NaN: 0, those that are too large: INT64_MAX. */
+/* Converts a time to an integer: 0 if it is negative or NaN, INT64_MAX if it is too large. */
 int64_t profile_ns(double ns);
 /* Prints tables. */
 void profile_print(const struct profiled *p);
-/* Prints one JSON document. Returns false without memory. */
+/* Prints one JSON document. Returns false if out of memory. */
 bool profile_print_json(const struct profiled *p);
 /* Writes all operations in the Chrome trace event format. Returns false after reporting an
  * error. */

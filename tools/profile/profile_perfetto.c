@@ -14,31 +14,31 @@
 #include "tools/failed.h"
 #include "tools/profile/profile.h"
 
-#define TRACKS_MAX 256u             /* of a rank */
-#define DEPTH_MAX 4u                /* of operations within each other */
+#define TRACKS_MAX 256u             /* tracks of a rank */
+#define DEPTH_MAX 4u                /* nested operations */
 #define NOT_WRITTEN UINT16_MAX
 #define LONGEST_NS ((int64_t)1 << 60)
 
 struct track {
-    int64_t ends[DEPTH_MAX];        /* of the operations in progress, the outermost first */
+    int64_t ends[DEPTH_MAX];        /* ends of the open operations, the outermost first */
     uint32_t depth;
-    bool has_room;                  /* others may begin within the innermost one */
+    bool has_room;                  /* operations may begin within the innermost one */
 };
 
 struct writer {
     const struct profiled *p;
     FILE *to;
-    int64_t begin;                  /* the origin of times */
+    int64_t begin;                  /* time 0 of the trace */
     uint16_t *track;                /* [nops] track of an operation, or NOT_WRITTEN */
     uint32_t *order;                /* [nops] scratch */
-    uint64_t nleft_out;             /* operations */
+    uint64_t nleft_out;             /* operations without a track */
     uint32_t nclocks;               /* ranks without a comparable clock */
     bool has_event;
 };
 
 /* ---- values ---- */
 
-/* Texts of dumps are valid UTF-8 without control characters. */
+/* Strings in dumps are valid UTF-8 without control characters. */
 static void put_string(FILE *to, const char *text)
 {
     putc('"', to);
@@ -88,7 +88,7 @@ static bool is_drawn(const struct writer *w, const struct tt_dumps_op *op)
            op->called < LONGEST_NS && end_of(w, op) < LONGEST_NS;
 }
 
-/* The stages of a long operation, as arguments. */
+/* Writes the stages of a long operation as arguments. */
 static void put_stage_times(struct writer *w, uint32_t i)
 {
     double ns[TT_PROFILE_STAGES];
@@ -137,7 +137,8 @@ static void put_slice(struct writer *w, const struct tt_dumps_op *op, const char
     put_string(w->to, name);
 }
 
-/* Writes the stages at the begin of an operation, the longer one first: the other is within it. */
+/* Writes the stages, which begin with the operation: the longer one first, so that the other one
+ * is within it. */
 static void put_stages(struct writer *w, uint32_t i)
 {
     const struct tt_dumps *d = &w->p->dumps;
@@ -192,7 +193,7 @@ static uint32_t choose_track(struct track *tracks, uint32_t *ntracks, int64_t ca
             tracks[(*ntracks)++] = (struct track){ .depth = 0 };
         while (t->depth > 0 && t->ends[t->depth - 1] <= called) {
             t->depth--;
-            t->has_room = true;     /* those around it contain operations */
+            t->has_room = true;     /* enclosing operations may contain others */
         }
         if (t->depth > 0 && (!t->has_room || t->depth == DEPTH_MAX || t->ends[t->depth - 1] < end))
             continue;
@@ -281,7 +282,8 @@ static void put_flow(struct writer *w, const char *phase, uint32_t instance, uin
             *phase == 'f' ? ",\"bp\":\"e\"" : "");
 }
 
-/* From a send to its receive, unless the receive ended before the send was called. */
+/* Writes the flow from a send to its receive, unless the receive ended before the send was
+ * called. */
 static void put_message(struct writer *w, uint32_t instance, uint32_t from, uint32_t to)
 {
     const struct tt_dumps_op *send = &w->p->dumps.ops[from], *recv = &w->p->dumps.ops[to];

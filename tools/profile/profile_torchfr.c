@@ -12,7 +12,7 @@
 #include "tools/profile/profile.h"
 
 #define FORMAT_VERSION "2.10"
-#define LISTED_MAX (128u << 20)     /* entries in the lists of members of all files: 1 GB */
+#define LISTED_MAX (128u << 20)     /* maximum total length of the member lists: about 1 GB */
 
 struct torchfr {
     const struct profiled *p;
@@ -38,7 +38,7 @@ static void put_text(FILE *to, const char *text)
 
 static void put_int(FILE *to, int64_t value)
 {
-    putc(0x8a, to);             /* LONG1: a number of bytes, and these, the lowest first */
+    putc(0x8a, to);             /* LONG1: a byte count, then a little-endian integer */
     putc(8, to);
     for (int k = 0; k < 8; k++)
         putc((int)((uint64_t)value >> 8 * k & 0xff), to);
@@ -103,7 +103,7 @@ static void put_key_sizes(FILE *to, const char *key, int64_t size)
 
 enum shape { SAME, GATHERED, SCATTERED, ALL, ONE, UNKNOWN };
 
-/* Names of PyTorch, and the sizes of input and output. */
+/* PyTorch's names of the collectives, and their input and output sizes. */
 static const struct kind {
     const char *kind, *torch;
     enum shape shape;
@@ -215,22 +215,23 @@ static void put_op(const struct torchfr *t, uint64_t number, const struct tt_dum
 
 /* ---- a rank ---- */
 
-/* Returns whether an operation is written: torchfrtrace needs the same first collective of a group
- * on all ranks, and its members. */
+/* Returns whether an operation is written. On all ranks, torchfrtrace needs the members of a
+ * group, and the same first collective. */
 static bool is_written(const struct torchfr *t, const struct tt_dumps_op *op)
 {
     return kind_of(&t->p->dumps, op) && t->p->dumps.comms[op->comm].members.n > 0 &&
            op->seq >= t->first[op->comm];
 }
 
-/* Returns whether the members of a communicator are listed: it has collectives, of any rank. */
+/* Returns whether to list the members of a communicator: they are known, and some rank called a
+ * collective on it. */
 static bool is_listed(const struct torchfr *t, uint32_t comm)
 {
     return t->is_used[comm] && t->p->dumps.comms[comm].members.n > 0;
 }
 
-/* Returns the number of entries in all lists of members. Each rank lists those of its
- * communicators. A dump states members as ranges, so short dumps may have long lists. */
+/* Returns the number of entries in all lists of members. Each rank lists the members of its
+ * communicators. A dump contains members as ranges, so short dumps may have long lists. */
 static uint64_t count_listed(const struct torchfr *t)
 {
     const struct tt_dumps *d = &t->p->dumps;
@@ -319,8 +320,8 @@ static bool write_rank(struct torchfr *t, const char *folder, uint32_t rank)
     return !failed;
 }
 
-/* Sets which communicators have collectives, and the first one of each that all ranks with records
- * of it have: older records of some ranks may have been overwritten. */
+/* Finds the communicators with collectives. The first collective of each is one that all ranks
+ * with records of it have, because the older records of some ranks may have been overwritten. */
 static bool find_first(struct torchfr *t)
 {
     const struct tt_dumps *d = &t->p->dumps;

@@ -34,9 +34,9 @@
 #define GRACE_NS (3 * TT_SECOND)
 /* wait after the first detected failure: an earlier one may be detected later */
 #define REPORT_NS (200 * TT_MS)
-/* the same while another rank is ending that closed its output earlier */
+/* the same, while a rank that closed its output earlier has not exited yet */
 #define DYING_NS TT_SECOND
-#define STOP_NS (5 * TT_SECOND) /* for all ranks to stop; a busy machine may need long */
+#define STOP_NS (5 * TT_SECOND) /* for all ranks to stop; this may take long on a busy machine */
 #define WAIT_MS 50              /* interval of checks while a stream is not read */
 #define ENV_BYTES 512
 #define RANK_ENV 4              /* variables of a rank */
@@ -53,12 +53,12 @@ struct rank {
     bool reported;                  /* the rank's failure was reported, or caused by this process */
     struct output out, err;
     bool relayed;               /* started by a relay, not by this process */
-    uint8_t open;               /* of a relayed rank: streams that are not closed; bit 0: out, 1:
+    uint8_t open;               /* relayed rank: its open streams; bit 0: out, 1:
                                    err */
     enum lost_how lost;
-    uint32_t lost_host;         /* lost: the host that was lost: its own, or one above it in the
+    uint32_t lost_host;         /* lost rank: the lost host, which is its own or an ancestor in the
                                    tree */
-    int shell;                  /* lost: wait status of the remote shell; it may be 0 */
+    int shell;                  /* lost rank: wait status of the remote shell; it may be 0 */
     struct sink *files;         /* [2] output files of a relayed rank; NULL: none */
 };
 
@@ -89,14 +89,14 @@ struct job {
     int terminal[2];            /* pipe to rank 0's standard input, if the launcher's is a
                                    terminal; else -1 */
     int status;                 /* exit status, of the first failed rank */
-    uint64_t answer_ns;         /* when remote shells that have not answered are ended;
+    uint64_t answer_ns;         /* when remote shells that have not answered are killed;
                                    TT_NEVER: none */
     bool ending;                /* the ranks have been signalled to end */
     bool killed;
     uint64_t kill_ns;           /* when the remaining ranks are killed */
-    uint64_t give_up_ns;        /* when output that is not read is discarded; 0: never, no signal
-                                   has ended the job */
-    int ended_by;                /* number of the signal */
+    uint64_t give_up_ns;        /* when output that is not read is discarded; 0: never, because no
+                                   signal has ended the job */
+    int ended_by;                /* signal number */
 };
 
 static bool wait_writable(void *job, int fd);
@@ -352,7 +352,7 @@ static void await_stop(pid_t pid, uint64_t end_ns)
 
 /* Ends the ranks without letting them run again, except to handle SIGTERM, so that none reports the
  * loss of another rank. SIGTERM stays pending in a stopped process: when it continues, one thread
- * takes it, and others can run until that one has ended the process. SIGKILL ends it at once. */
+ * handles it, and others can run until it has ended the process. SIGKILL ends it at once. */
 static void end_silently(struct job *j)
 {
     const uint64_t end_ns = tt_now_ns() + STOP_NS;
@@ -408,8 +408,8 @@ static void describe_shell(const struct job *j, int status, char *out, size_t by
         snprintf(out, bytes, "\"%s\" exited with status %d", j->opt->rsh, WEXITSTATUS(status));
 }
 
-/* Lists the hosts without an answer, separated by commas; the last ones are omitted if the room
- * does not suffice. */
+/* Lists the hosts without an answer, separated by commas; the last ones are omitted if the buffer
+ * is too small. */
 static void list_silent(const struct job *j, char *out, size_t bytes)
 {
     uint32_t last = UINT32_MAX;
@@ -443,7 +443,7 @@ static void print_silent(struct job *j, uint32_t rank, const char *after)
         j->opt->rsh, after);
 }
 
-/* Reports the first rank of a host that could not be reached, or whose relay has ended. */
+/* Reports the first rank of a host that was not reached, or whose relay has ended. */
 static void print_lost(struct job *j, uint32_t rank, const char *after)
 {
     const char *host = j->hosts.at[j->ranks[rank].lost_host].name;
@@ -498,8 +498,8 @@ static void note_status(struct job *j, int status)
         j->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Returns true if failure a was earlier than b, as far as can be determined: a killed rank did not
- * fail because of the other; otherwise by the end of output. */
+/* Returns whether failure a was probably earlier than b. A killed rank did not fail because of the
+ * other one; otherwise the output that was closed first decides. */
 static bool is_earlier(const struct rank *a, const struct rank *b)
 {
     const bool killed = signal_of(a) || a->lost, b_killed = signal_of(b) || b->lost;
@@ -528,9 +528,9 @@ static bool is_dying(const struct job *j, uint32_t rank)
     return j->ranks[rank].closed && j->ranks[rank].state == RANK_RUNNING;
 }
 
-/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits a
- * little, because other ranks may detect the closed connections of a failed rank before this
- * process detects its end. */
+/* Reports the first failure and ends the other ranks; with --survive, reports all failures. Waits
+ * for a short time, because other ranks may detect the closed connections of a failed rank before
+ * this process detects its end. */
 static void report_failures(struct job *j)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -552,7 +552,7 @@ static void report_failures(struct job *j)
 }
 
 /* Gets the wait status of a rank whose descriptor is readable. False: it has not ended. If the
- * status was lost (ECHILD), the rank has ended, and failed. */
+ * status was lost (ECHILD), the rank counts as failed. */
 static bool read_status(struct job *j, uint32_t rank, int *status)
 {
     const struct child *c = &j->ranks[rank].child;
@@ -594,7 +594,7 @@ static void lose_rank(struct job *j, uint32_t rank, enum lost_how how, uint32_t 
 }
 
 /* Handles the end of a rank: forwards its last output, and records a failure. The rank stays a
- * zombie until the job ends, so that the number of its process group is not reused. */
+ * zombie until the job ends, so that its process group ID is not reused. */
 static void rank_ended(struct job *j, uint32_t rank)
 {
     int status;
@@ -612,8 +612,8 @@ static void rank_ended(struct job *j, uint32_t rank)
     note_end(j, rank, status);
 }
 
-/* Kills the remote shells that have not read their input in time: they may never start a rank, nor
- * pass on a signal. */
+/* Kills the remote shells that have not read their input in time: they may never start a rank or
+ * forward a signal. */
 static void end_silent_shells(struct job *j)
 {
     if (tt_now_ns() < j->answer_ns)
@@ -631,8 +631,8 @@ static void end_silent_shells(struct job *j)
 
 /* ---- output of the launcher ---- */
 
-/* Handles a failed write to one of our streams, once. Without a reader the job ends as SIGPIPE
- * would end it. After any other error the job continues, and its exit status is not 0. */
+/* Handles a failed write to one of our streams, once. If the reader has exited, the job ends as by
+ * SIGPIPE. After any other error the job continues, and its exit status is not 0. */
 static void check_sink(struct job *j, const struct sink *to, bool *reported)
 {
     if (!to->error || *reported)
@@ -802,9 +802,9 @@ static int start_tree(struct job *j)
 
 /* ---- signals ---- */
 
-/* Opens the signals that are forwarded: always SIGTERM, SIGUSR1 and SIGUSR2. The others stay
- * ignored if they are: nohup ignores SIGHUP; a shell without job control ignores SIGINT and SIGQUIT
- * of background jobs, and SIGTSTP. */
+/* Blocks the forwarded signals, and returns a signalfd for them. SIGINT, SIGHUP, SIGQUIT and
+ * SIGTSTP are left out if they are ignored: nohup ignores SIGHUP; a shell without job control
+ * ignores SIGTSTP, and for background jobs SIGINT and SIGQUIT. */
 static int open_signals(void)
 {
     static const int passed[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP, SIGQUIT, SIGTSTP };
@@ -952,9 +952,9 @@ static bool is_missed(const struct job *j, uint32_t rank)
            tt_serve_waits_for(j->serve, j->opt->nranks, rank);
 }
 
-/* Reports a rank that exited before it joined, also to the ranks that wait for it, which would
- * otherwise wait until their deadline. Ranks that arrive later get the same rank, because later
- * failures may follow from it. */
+/* Reports a rank that exited before it joined, also to the ranks that wait for it: otherwise they
+ * would wait until their deadline. Ranks that connect later receive the same rank, because later
+ * failures may be its consequences. */
 static void announce_missing_rank(struct job *j)
 {
     uint32_t rank = j->missed;
@@ -1011,7 +1011,7 @@ static void run_job(struct job *j, struct pollfd *p)
         if (j->report_ns)
             report_failures(j);
         tt_serve_step(j->serve, tt_now_ns());
-        if (!j->report_ns)       /* else the first failure is reported before */
+        if (!j->report_ns)       /* otherwise the first failure is reported first */
             announce_missing_rank(j);
         if (j->ending && tt_now_ns() >= j->kill_ns)
             kill_all(j);
@@ -1050,8 +1050,8 @@ static bool prepare_hosts(struct job *j)
     return hosts_place(&j->hosts, o->nranks, j->host_of, j->local_of);
 }
 
-/* Decides which ranks this process starts itself: all, or with more remote hosts than the fan-out
- * the local ones. The other hosts are then in j->tree. */
+/* Decides which ranks this process starts itself: all of them, or only the local ones if there are
+ * more remote hosts than the fan-out. The remote hosts are then in j->tree. */
 static bool plan_tree(struct job *j)
 {
     const struct run_options *o = j->opt;

@@ -76,9 +76,9 @@ uint64_t child_answer_ns(const char *const *env, size_t n)
     return ms < 0 ? TT_NEVER : (uint64_t)ms * TT_MS;
 }
 
-/* Writes the script for the remote host. It runs the rank in a new session, and reads secrets and
- * then names of signals from standard input. If that ends, the launcher or the connection has
- * ended, and the script ends the rank. */
+/* Writes the script for the remote host. It runs the rank by setsid, and reads secrets and then
+ * signal names from standard input. At end of file, the launcher or the connection has ended, and
+ * the script ends the rank. */
 static void write_script(FILE *to, const struct child_conf *conf, const char *cwd)
 {
     fputs("exec 3<&0 </dev/null; cd ", to);
@@ -166,7 +166,7 @@ char *child_relay_command(void)
 #define HOST_WORD_BYTES 512
 
 /* Splits the remote shell into words, in place, and appends host and command. If a word contains
- * "{}", `with_host` becomes this word with the host instead. */
+ * "{}", the host replaces it, and the word is stored in `with_host`. */
 static bool remote_argv(char *argv[RSH_WORDS + 3], char *rsh, const char *host, char *command,
                         char with_host[HOST_WORD_BYTES])
 {
@@ -401,10 +401,10 @@ static int print_not_started(const char *program, int err)
     return err == ENOENT ? 127 : 126;
 }
 
-/* The state of a thread that replaces a pidfd. */
+/* State of a thread that waits for a process in place of a pidfd. */
 struct watch {
     pid_t pid;
-    int end;        /* end of a pipe, closed when the process has ended */
+    int end;        /* write end of a pipe, closed when the process has ended */
 };
 
 static void *await_end(void *arg)
@@ -422,8 +422,8 @@ static void *await_end(void *arg)
     return NULL;
 }
 
-/* A pipe that becomes readable when the process ends, for kernels and sandboxes without pidfd_open.
- * -1 with errno. */
+/* Returns a pipe that becomes readable when the process ends, for kernels and sandboxes without
+ * pidfd_open; -1 with errno. */
 static int watch_by_thread(pid_t pid)
 {
     struct watch *w = malloc(sizeof *w);
@@ -451,8 +451,8 @@ static int watch_by_thread(pid_t pid)
     return ends[0];
 }
 
-/* A descriptor that becomes readable when the child `pid` has ended, and does not reap it. A
- * sandbox may refuse pidfd_open with any error. -1 with errno. */
+/* Returns a descriptor that becomes readable when the child `pid` has ended, without reaping it; -1
+ * with errno. A sandbox may refuse pidfd_open with any error. */
 static int watch_end(pid_t pid)
 {
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -460,7 +460,7 @@ static int watch_end(pid_t pid)
     return fd >= 0 ? fd : watch_by_thread(pid);
 }
 
-/* Secrets are sent as one line each. Returns the first one that is not a line, or NULL. */
+/* Secrets are sent as one line each. Returns the first one with a line break, or NULL. */
 static const char *broken_secret(const struct child_conf *conf)
 {
     for (size_t i = 0; i < SECRETS; i++)
@@ -549,8 +549,7 @@ bool child_ends_by(const struct child *c, int sig)
     return nfound == sizeof masks / sizeof *masks && !(any >> (sig - 1) & 1);
 }
 
-/* The leader is a zombie while its group is killed, so the number of the group has not been
- * reused. */
+/* The leader is a zombie while its group is killed, so the process group ID has not been reused. */
 int child_reap(struct child *c)
 {
     int status = 0;
@@ -622,7 +621,7 @@ int guard_start(void)
         close(ends[0]);
         return ends[1];
     }
-    setsid();       /* out of reach of the terminal's signals */
+    setsid();       /* the terminal's signals do not reach it */
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; fd <= 2; fd++)     /* the launcher's readers must see end of file when the
                                            launcher ends */

@@ -40,8 +40,8 @@ char *child_relay_command(void);
 /* Starts the process. On success *out belongs to the caller. Otherwise prints the error and returns
  * the exit status that a shell would return (126, 127). */
 int child_start(struct child *out, const struct child_conf *conf);
-/* The same, but closes the streams of conf in any case. A stream of -1 could not be opened, which
- * was reported: returns 126. */
+/* As child_start, but closes the streams of conf in any case. A stream of -1 could not be opened,
+ * which was reported: returns 126. */
 int child_start_with(struct child *out, const struct child_conf *conf);
 /* Returns whether the signal ends the process: it is neither handled, blocked nor ignored. False if
  * that is unknown. */

@@ -9,8 +9,8 @@
 #define HEADER_BYTES 12u
 #define READ_BYTES (64u << 10)
 
-/* Makes room for `bytes` more after `end`, and moves the rest to the begin. Both directions use
- * it, because their buffers have the same form. */
+/* Makes room for `bytes` more bytes after `end`, and moves the contents to the start of the buffer.
+ * Queues and streams use the same layout. */
 static bool reserve(uint8_t **at, size_t *begin, size_t *end, size_t *capacity, size_t bytes)
 {
     size_t wanted = *capacity ? *capacity : READ_BYTES;
@@ -126,7 +126,7 @@ enum frame_next frame_next(struct frame_stream *s, struct frame *out)
     f.kind = tt_read_u32(&r);
     f.subject = tt_read_u32(&r);
     f.bytes = tt_read_u32(&r);
-    /* an incomplete header may already show that it is none */
+    /* the kind in an incomplete header may already be invalid */
     if (s->end - s->begin >= sizeof f.kind) {
         struct tt_reader first;
         uint32_t kind;

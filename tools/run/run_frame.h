@@ -17,14 +17,14 @@
 enum frame_kind {
     /* to a relay */
     FRAME_SUBTREE = 0x52545431, /* first frame; data: see run_subtree.h */
-    FRAME_SIGNAL,               /* subject: number of the signal for all ranks of the subtree */
+    FRAME_SIGNAL,               /* subject: signal number, for all ranks of the subtree */
     /* from a relay; the subject is a rank if not stated otherwise */
     FRAME_HELLO,                /* first frame; data: FRAME_VERSION; subject: host */
     FRAME_STARTED,              /* data: process id, 32 bits */
     FRAME_OUT, FRAME_ERR,       /* data: output; no data: the stream was closed */
     FRAME_ENDED,                /* data: wait status, 32 bits */
     FRAME_NOTE,                 /* subject: host; data: a line for the user */
-    FRAME_LOST,                 /* a relay has ended; subject: its host; data: struct lost */
+    FRAME_LOST,                 /* a relay ended; subject: its host; data: struct lost */
     FRAME_DONE                  /* last frame; subject: host */
 };
 
@@ -37,7 +37,7 @@ struct frame {
 enum lost_how {
     LOST_NOT,
     LOST_UNREACHED,             /* the remote shell ended without an answer */
-    LOST_SILENT,                /* it was killed, because it had not answered in time */
+    LOST_SILENT,                /* the remote shell was killed, because no answer came in time */
     LOST_RELAY                  /* the relay had answered before */
 };
 
@@ -79,7 +79,7 @@ enum frame_next { FRAME_NEXT_OK, FRAME_NEXT_PARTIAL, FRAME_NEXT_BAD };
 enum frame_read frame_read(struct frame_stream *s, int fd);
 /* Appends bytes as if they were read. Returns false if there is no memory. */
 bool frame_append(struct frame_stream *s, const void *data, size_t bytes);
-/* Takes the next frame. Its data is valid until the next call on the stream. FRAME_NEXT_BAD: the
+/* Removes the next frame. Its data is valid until the next call on the stream. FRAME_NEXT_BAD: the
  * bytes are not a frame; the stream must not be used further. */
 enum frame_next frame_next(struct frame_stream *s, struct frame *out);
 /* Writes the first unparsed bytes as printable text, for messages. */

@@ -136,7 +136,7 @@ static void close_down(struct link *k)
 static void flush_down(struct link *k)
 {
     if (k->child.control >= 0 && frame_flush(&k->down, k->child.control) != 0)
-        close_down(k);      /* EPIPE: it has ended, or soon ends */
+        close_down(k);      /* EPIPE: the relay has ended, or is about to */
 }
 
 void links_signal(struct links *l, int sig)
@@ -146,7 +146,7 @@ void links_signal(struct links *l, int sig)
 
         if (k->ended || k->child.control < 0)
             continue;
-        /* a relay that does not read: end it, instead of queueing without bound */
+        /* a relay that does not read is ended, because the queue must be bounded */
         if (frame_unsent(&k->down) > FRAME_SUBTREE_MAX + FRAME_BYTES_MAX ||
             !frame_put(&k->down, FRAME_SIGNAL, (uint32_t)sig, NULL, 0))
             close_down(k);
@@ -180,7 +180,8 @@ static void note(const struct links *l, const struct link *k, const char *text, 
         l->frame(l->arg, &f);
 }
 
-/* Passes on the complete lines of a remote shell's standard error. Returns false at its end. */
+/* Forwards the complete lines of a remote shell's standard error. Returns false at its
+ * end. */
 static bool pump_err(const struct links *l, struct link *k)
 {
     ssize_t n;
@@ -356,8 +357,8 @@ static void end_link(struct links *l, struct link *k)
     l->frame(l->arg, &f);
 }
 
-/* Kills the remote shells whose relays have not answered in time. An answer may not have been read
- * yet, because this process waited until its own output was read. */
+/* Kills the remote shells whose relays have not answered in time. Reads once more before: while
+ * this process waited for the reader of its output, it read no answers. */
 static void end_silent(struct links *l)
 {
     if (l->n == 0 || tt_now_ns() < l->answer_ns)

@@ -16,7 +16,7 @@
 
 struct link {
     struct child child;         /* its control descriptor carries frames to the relay */
-    int up, err;                /* -1: ended */
+    int up, err;                /* -1: closed */
     struct frame_queue down;
     struct frame_stream in;
     char note[LINK_NOTE_BYTES];     /* an unfinished line of standard error */
@@ -25,17 +25,17 @@ struct link {
     bool reached, done;         /* first and last frame were received */
     bool silent;                /* killed, because it had not answered in time */
     bool ended;
-    uint64_t kill_ns;           /* when the remote shell is killed; 0: not */
+    uint64_t kill_ns;           /* when the remote shell is killed; 0: never */
 };
 
 struct links {
     const struct subtree *all;
     struct link *at;            /* [n], started in this order */
     uint32_t n, nopen;
-    uint64_t answer_ns;         /* when relays that have not answered are lost; TT_NEVER: none */
+    uint64_t answer_ns;         /* when relays without an answer are killed; TT_NEVER: none */
     int guard;
     /* Called for each valid frame of a relay, and for frames that run_links.c makes: FRAME_NOTE
-     * for text of a remote shell, and FRAME_LOST when a relay has ended: ranks of its subtree whose
+     * for text of a remote shell, and FRAME_LOST when a relay has ended. Ranks of its subtree whose
      * end was not reported are then lost. */
     void (*frame)(void *arg, const struct frame *f);
     void *arg;
@@ -44,7 +44,7 @@ struct links {
 /* Starts relays for the hosts from `first` on. Returns 0, or, after an error message, the exit
  * status; then links.n of them were started. */
 int links_start(struct links *l, uint32_t first);
-/* Sends a signal to all ranks below. */
+/* Sends a signal to all ranks of the subtrees. */
 void links_signal(struct links *l, int sig);
 /* Closes the connections to the relays, which then end their ranks; kills remote shells that have
  * not ended within two grace periods. */
@@ -58,7 +58,7 @@ size_t links_fill(const struct links *l, struct pollfd *p, bool listen);
 void links_step(struct links *l, const struct pollfd *p);
 /* Returns when links_step must be called even without events. */
 uint64_t links_wake_ns(const struct links *l);
-/* Ends and frees all. */
+/* Kills the remaining remote shells, and frees the links. */
 void links_fini(struct links *l);
 
 #endif

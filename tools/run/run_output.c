@@ -20,7 +20,7 @@ void sink_init(struct sink *to, int fd, bool (*wait)(void *arg, int fd), void *a
     to->is_pipe = fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
-/* A pipe that is writable takes PIPE_BUF bytes without blocking. */
+/* A writable pipe accepts PIPE_BUF bytes without blocking. */
 static ssize_t write_some(const struct sink *to, const struct iovec *parts, int n)
 {
     size_t left = to->is_pipe ? PIPE_BUF : SIZE_MAX;
@@ -78,17 +78,17 @@ static void write_line(struct output *o, const char *text, size_t bytes, const c
     write_parts(o->to, parts, PARTS);
 }
 
-/* Writes the first bytes of what was read. */
+/* Writes the first `bytes` bytes of the buffer. */
 static void pass_plain(struct output *o, size_t bytes)
 {
-    if (bytes == 0)         /* there may be no buffer */
+    if (bytes == 0)         /* the buffer may be NULL */
         return;
     sink_write(o->to, o->line, bytes);
     o->bytes -= bytes;
     memmove(o->line, o->line + bytes, o->bytes);
 }
 
-/* Makes room for more of the line. False: the line has its maximum length, or there is no
+/* Enlarges the buffer for a longer line. False: the line has its maximum length, or there is no
  * memory. */
 static bool grow(struct output *o)
 {
@@ -119,7 +119,7 @@ static void shrink(struct output *o)
     o->capacity = FIRST_BYTES;
 }
 
-/* Writes the complete lines in one call: a line is cut only where its rank pauses inside it. */
+/* Writes the complete lines in one call: a line is split only where its rank pauses within it. */
 static void pass_plain_lines(struct output *o)
 {
     const char *newline = memrchr(o->line, '\n', o->bytes);
@@ -209,7 +209,7 @@ static bool pump_once(struct output *o)
     return true;
 }
 
-/* A few reads only: a rank that prints without end must not keep the others waiting. */
+/* The number of reads is bounded, so that no rank can delay the others. */
 void output_pump(struct output *o)
 {
     for (int i = 0; i < 16 && o->from >= 0; i++)

@@ -38,10 +38,10 @@ void sink_write(struct sink *to, const char *text, size_t bytes);
 /* Reads the available bytes and writes the complete lines. At the end of the stream it finishes an
  * unfinished line, frees the buffer and closes. */
 void output_pump(struct output *o);
-/* Handles bytes that were received otherwise, with from == -1. paused: no further bytes follow
- * immediately, so that the end of a plain unfinished line is written. */
+/* Handles bytes from another source (from is -1). paused: no further bytes follow immediately, so
+ * an unfinished line is also written if lines have no prefix. */
 void output_feed(struct output *o, const char *data, size_t bytes, bool paused);
-/* Ends such a stream: finishes an unfinished line and frees the buffer. */
+/* Ends a stream of output_feed: finishes an unfinished line and frees the buffer. */
 void output_end(struct output *o);
 /* Writes the buffered bytes and closes, even if another process keeps the write end open. */
 void output_finish(struct output *o);

@@ -62,7 +62,7 @@ static bool parse_slots(const struct hosts *h, const char *text, uint32_t *out)
     return true;
 }
 
-/* One "host", "host:slots", "[v6]" or "[v6]:slots". */
+/* Parses "host", "host:slots", "[v6]" or "[v6]:slots". */
 static bool parse_host(struct hosts *h, char *text)
 {
     char *end = *text == '[' ? strchr(text, ']') : strchr(text, ':');

@@ -11,7 +11,7 @@
 
 struct host {
     char name[HOST_BYTES];
-    uint32_t slots;             /* 0: not given */
+    uint32_t slots;             /* for ranks; 0: not given */
     uint32_t nlocal;            /* ranks placed here */
     bool here;                  /* no remote shell needed */
 };

@@ -1,8 +1,8 @@
-/* A relay starts the ranks of its host and the relays below it, and then connects the two
- * directions. Signals from its parent go to all ranks below; output and exit statuses of these
- * ranks go up. It holds at most UP_BYTES_MAX of output, and one read more per source. If its parent
- * does not read, it does not read either, so that the ranks wait as they would for a pipe. If its
- * parent is gone, it ends its subtree. */
+/* A relay starts the ranks of its host and the relays below it, and then forwards in both
+ * directions: signals from its parent to all ranks below, output and exit statuses of these ranks
+ * to its parent. It buffers at most UP_BYTES_MAX of output, and one more read per source. If its
+ * parent does not read, it does not read either, so that the ranks block as on a pipe. If the
+ * connection to its parent is lost, it ends its subtree. */
 #include "tools/run/run_relay.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define UP_BYTES_MAX (256u << 10)
 #define GRACE_NS (3 * TT_SECOND)
-#define READS 1                 /* per event: the bound above holds */
+#define READS 1                 /* per event, for the bound on buffered output */
 #define DRAIN_READS 1024
 #define RANK_ENV 4
 #define ENV_BYTES 48
@@ -40,10 +40,11 @@ struct relay {
     struct links links;
     struct local *ranks;        /* [nstarted of host->nlocal] */
     uint32_t nstarted, nrunning;
-    bool reaped;                /* all local ranks have ended, and their processes are gone */
+    bool reaped;                /* all local ranks have ended, and the rest of their processes was
+                                   killed */
     struct frame_queue up;
     struct frame_stream down;
-    bool orphan;                /* the parent is gone */
+    bool orphan;                /* the connection to the parent is lost */
     bool killed;
     uint64_t kill_ns;           /* orphan: when the ranks are killed */
     int guard;
@@ -56,7 +57,7 @@ static void signal_ranks(struct relay *y, int sig)
             child_signal(&y->ranks[i].child, sig);
 }
 
-/* The parent has ended, or its connection: ends the subtree. */
+/* The connection to the parent is lost: ends the subtree. */
 static void lose_parent(struct relay *y)
 {
     if (y->orphan)
@@ -75,7 +76,7 @@ static void flush_up(struct relay *y)
         lose_parent(y);
 }
 
-/* Queues a frame for the parent. Without memory, ranks could not be reported: the subtree ends. */
+/* Queues a frame for the parent. If memory is exhausted, ends the subtree. */
 static void send_up(struct relay *y, uint32_t kind, uint32_t subject, const void *data,
                     size_t bytes)
 {
@@ -145,8 +146,8 @@ static int start_rank(struct relay *y, uint32_t local)
     return 0;
 }
 
-/* Starts the local ranks. If one cannot be started, it and the following ones end with the status
- * of a shell. */
+/* Starts the local ranks. If one cannot be started, it and the following ones are reported as
+ * ended, with the exit status that a shell would return. */
 static void start_ranks(struct relay *y)
 {
     for (uint32_t i = 0; i < y->host->nlocal; i++) {
@@ -193,7 +194,7 @@ static void pump(struct relay *y, uint32_t local, int *from, uint32_t kind, int 
             return;
 }
 
-/* Forwards what is left in the pipe, and closes it even if another process keeps it open. */
+/* Forwards the rest of the pipe's contents, and closes it even if another process keeps it open. */
 static void finish(struct relay *y, uint32_t local, int *from, uint32_t kind)
 {
     pump(y, local, from, kind, DRAIN_READS);
@@ -317,7 +318,7 @@ static void take_events(struct relay *y, const struct pollfd *p)
 
     if (p[POLL_DOWN].revents)
         read_down(y);
-    if (p[POLL_UP].revents & (POLLERR | POLLNVAL))      /* the reader is gone */
+    if (p[POLL_UP].revents & (POLLERR | POLLNVAL))      /* the parent has closed it */
         lose_parent(y);
     for (uint32_t i = 0; i < y->nstarted; i++, at += RANK_FDS) {
         struct local *r = &y->ranks[i];
@@ -337,7 +338,7 @@ static void take_events(struct relay *y, const struct pollfd *p)
 static void serve(struct relay *y, struct pollfd *p)
 {
     while (!y->reaped || y->links.nopen > 0) {
-        /* an orphan has no reader: what it reads is discarded */
+        /* an orphan reads on: without a parent, output is discarded */
         const bool room = y->orphan || frame_unsent(&y->up) < UP_BYTES_MAX;
 
         if (!y->reaped && y->nrunning == 0 && room) {
@@ -350,7 +351,7 @@ static void serve(struct relay *y, struct pollfd *p)
     }
 }
 
-/* Writes the rest, unless the parent is gone. */
+/* Writes the rest, unless the parent is lost. */
 static void finish_up(struct relay *y)
 {
     send_up(y, FRAME_DONE, y->host->index, NULL, 0);

@@ -83,7 +83,7 @@ static const char *number(const char *text, char end, uint32_t lo, uint32_t hi, 
     return text + (end != '\0');
 }
 
-/* "index first nlocal name". Hosts ascend, and have ranks of the job. */
+/* "index first nlocal name". Indices must ascend, and the ranks must belong to the job. */
 static const char *decode_host(struct subtree *s, const char *text)
 {
     const struct subtree_host *before = s->nhosts ? &s->hosts[s->nhosts - 1] : NULL;

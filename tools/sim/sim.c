@@ -38,7 +38,7 @@ struct sim_run {
     uint32_t npoints;
     uint64_t memory_bytes;      /* memory of this machine */
     bool shown;                 /* the progress bar is visible */
-    bool headed;                /* the table's head is printed */
+    bool headed;                /* the table's head was printed */
     uint64_t began_ns, printed_ns;
     const char *algo_name;
 };
@@ -341,7 +341,7 @@ static struct tt_coll coll_of(const struct sim_run *run, uint64_t *bytes, uint64
     return c;
 }
 
-/* The highest latency, and the longest time of a byte, of the links from `nearest` to
+/* Finds the highest latency, and the longest time of a byte, of the links from `nearest` to
  * `farthest`. */
 static void slowest_link(const struct sim_run *run, enum tt_distance nearest,
                          enum tt_distance farthest, double *latency_ns, double *byte_ns)
@@ -354,8 +354,8 @@ static void slowest_link(const struct sim_run *run, enum tt_distance nearest,
     }
 }
 
-/* The cheapest algorithm by formulas. Messages within hosts have the cost of the links within
- * hosts. */
+/* Returns the cheapest algorithm by cost formulas. For messages within hosts, they use the links
+ * within hosts. */
 static const struct tt_algo *cheapest(const struct sim_run *run, const struct tt_coll *c)
 {
     const double software_ns = run->o.send_ns + run->o.receive_ns;
@@ -407,8 +407,8 @@ static uint32_t calls_of(const struct sim_run *run, struct tt_coll calls[SIZES_M
     return n;
 }
 
-/* The algorithm of a call: of that name, or the cheapest if `name` is NULL. Returns NULL if it does
- * not support the call; with "all", also if it is used only by name. */
+/* Returns the algorithm of that name, or the cheapest one if `name` is NULL. Returns NULL if it
+ * does not support the call; with "all", also if it is only used by name. */
 static const struct tt_algo *algo_of(const struct sim_run *run, const struct tt_coll *c,
                                      const char *name)
 {

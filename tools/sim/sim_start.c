@@ -12,7 +12,7 @@
 #define RANKS_MAX (1u << 20)
 #define RANK_BYTES 12288.0      /* memory of the simulation per rank */
 #define PLACE_MIN 31u
-#define GROWTH_MIN 64u          /* fewer ranks are not compared with a quarter of them */
+#define GROWTH_MIN 64u          /* minimum of ranks for the comparison with a quarter of them */
 
 /* ---- options ---- */
 
@@ -151,7 +151,7 @@ struct progress {
     bool shown;
 };
 
-/* Shows one line, which changes, on a terminal, and a line every ten seconds elsewhere. */
+/* Updates one line on a terminal, and prints a line every ten seconds elsewhere. */
 static void show_progress(void *arg, uint64_t now_ns, uint32_t nplaced)
 {
     struct progress *p = arg;
@@ -182,7 +182,7 @@ struct machine {
     struct tt_net_conf net;
 };
 
-/* Loads the description, if there is one, and takes its ranks per host. */
+/* Loads the description, if there is one, and uses its ranks per host. */
 static tutti_status machine_init(struct machine *m, struct sim_start_options *o)
 {
     tutti_status st;

@@ -23,7 +23,7 @@ struct sim_start_options {
 
 /* A split of the job into groups of equal size. */
 struct sim_start_split {
-    double gather_ns, agree_ns, connect_ns;     /* simulated; calculated */
+    double gather_ns, agree_ns, connect_ns;     /* the first two simulated, the last calculated */
     double sort_ns;             /* processor time of a rank, measured here */
     double total_ns;
 };

@@ -73,7 +73,7 @@ static void print_times(const struct tt_start_report *r)
     }
 }
 
-/* Requests beyond the first of each process, without redirections: retries. */
+/* Returns the number of retries: requests beyond first and redirected ones. */
 static uint64_t retries_of(const struct tt_start_level *l)
 {
     const uint64_t needed =
@@ -183,7 +183,7 @@ static void add_text(struct json_object *o, const char *key, const char *text)
     json_object_object_add(o, key, json_object_new_string(text));
 }
 
-/* NULL (JSON's null) for 0, which is never reached. */
+/* Adds null for time 0, which means that the event did not occur. */
 static void add_time(struct json_object *o, const char *key, uint64_t ns)
 {
     json_object_object_add(o, key, ns ? json_object_new_double((double)ns / 1e9) : NULL);

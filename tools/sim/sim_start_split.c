@@ -105,8 +105,8 @@ static double thread_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* The processor time of rank 0 for the tickets of all. Groups are in turn, so that the sort has
- * work. */
+/* Measures the processor time in which rank 0 sorts the tickets of all ranks. Groups alternate in
+ * the input, so that it is not already sorted. */
 static tutti_status measure_sort(const struct sim_start_options *o, double *ns)
 {
     struct tt_ticket *tickets = calloc(o->nranks, sizeof *tickets);

@@ -135,8 +135,8 @@ static bool query(const struct options *o, const struct status_where *w, struct 
     return good;
 }
 
-/* Lanes are sampled from the first query on. Returns whether a second one, which shows them, takes
- * little time. */
+/* Lanes are sampled from the first query on. Returns whether a second query, which has a sample,
+ * is needed and takes little time. */
 static bool needs_lanes(const struct options *o, const struct status_answer *a)
 {
     return a->query.what == TT_COLLECT_RATES && o->watch_s == 0 && a->report.nlanes == 0 &&

@@ -22,10 +22,10 @@ struct status_where {
     uint64_t job;
     uint32_t first_rank;
     bool one;                   /* only first_rank */
-    char address[TT_HOST_BYTES + 16];   /* "host:port": over TCP, and only the next two are used;
+    char address[TT_HOST_BYTES + 16];   /* "host:port": over TCP, with the next two fields only;
                                            "": none */
     char token[TT_REMOTE_TOKEN_BYTES];
-    const atomic_bool *stop;    /* once it is set, waits for processes fail within STATUS_STOP_MS;
+    const atomic_bool *stop;    /* once it is set, all waits fail within STATUS_STOP_MS;
                                    NULL: none */
 };
 
@@ -41,7 +41,7 @@ struct status_link {
 
 struct status_answer {
     struct tt_talk_hello hello; /* of the queried process */
-    uint32_t nqueried;          /* processes */
+    uint32_t nqueried;          /* number of queried processes */
     struct tt_collect_query query;
     double seconds;
     struct tt_status_report report;
@@ -49,7 +49,7 @@ struct status_answer {
 
 /* ---- status_find.c ---- */
 
-/* Finds the job that `what` names: the begin of a job's number, a directory or a socket, or
+/* Finds the job that `what` names: the first digits of a job ID, a directory or a socket, or
  * "tcp://host:port"; NULL: the only job of this user. Returns false with a message on stderr, after
  * the prefix `who`, which must stay valid. */
 bool status_find(const char *what, struct status_where *out, const char *who);
@@ -57,7 +57,7 @@ bool status_find(const char *what, struct status_where *out, const char *who);
 bool status_connect(const struct status_where *w, uint32_t timeout_ms, struct status_link *out,
                     char *why);
 void status_disconnect(struct status_link *l);
-/* Like poll, until due_ns at most, or briefly if there may be a request to stop. */
+/* Like poll, until due_ns at most; if `stop` is given, for STATUS_STOP_MS at most. */
 int status_poll(struct pollfd *fds, uint32_t n, uint64_t due_ns, const atomic_bool *stop);
 static inline bool status_is_stopped(const atomic_bool *stop)
 {
@@ -96,12 +96,13 @@ struct status_judged {
     uint32_t nin;                           /* members in it */
 };
 
-/* Judges all communicators, most urgent first. Returns their number; the caller frees *out. */
+/* Determines the state of each communicator, and sorts by urgency. Returns the number of
+ * communicators; the caller frees *out. */
 uint32_t status_judge(const struct tt_status_report *r, struct status_judged **out);
 const char *status_verdict_name(enum status_verdict v);
-/* Returns whether members in group g have not called the operation that others are in. */
+/* Returns whether the members in group g have not called the operation of j->lead. */
 bool status_is_behind(const struct status_judged *j, const struct tt_status_group *g);
-/* Calls f for each rank of a communicator that is in a list: it did not report. */
+/* Calls f for each rank of a communicator that did not report and is in one of the lists. */
 void status_each_unreported(const struct tt_status_report *r, const struct tt_status_comm *c,
                             void (*f)(void *arg, enum tt_status_list list, uint32_t rank),
                             void *arg);
@@ -115,14 +116,14 @@ void status_op_text(const struct tt_status_op_key *k, char *out, size_t bytes);
 
 /* ---- output ---- */
 
-/* rows: maximum number of communicators and of operations. */
-/* qsort order of struct tt_status_op: older ones come first. */
+/* In the functions below, `rows` is the maximum number of communicators and of operations. */
+/* qsort order of struct tt_status_op: the oldest comes first. */
 int status_compare_ops(const void *x, const void *y);
 void status_print(const struct status_answer *a, uint32_t rows, FILE *to);
 void status_print_rank(const struct status_answer *a, uint32_t rows, FILE *to);
-/* The result of a command for dumps. */
+/* Prints the result of a request for dumps. */
 void status_print_dumps(const struct status_answer *a, FILE *to);
-/* The ranks that did not report, and why. */
+/* Prints the ranks that did not report, and the causes. */
 void status_print_lists(const struct status_answer *a, FILE *to);
 /* Prints e.g. "1.5 GB/s". */
 void status_print_rate(uint64_t bytes, FILE *to);
@@ -132,13 +133,13 @@ void status_print_age(uint64_t ns, FILE *to);
 void status_print_ranks(const uint32_t *rank, uint32_t listed, uint32_t all, FILE *to);
 /* Returns false if out of memory. */
 bool status_print_json(const struct status_answer *a, FILE *to);
-/* A document with the cause in place of an answer. */
+/* Prints a document with the cause in place of an answer. */
 void status_print_json_error(const char *why, FILE *to);
-/* In the text format of Prometheus. */
+/* Prints the text format of Prometheus. */
 void status_print_metrics(const struct status_answer *a, uint32_t rows, FILE *to);
-/* As an HTML page; unix_ms: the time of the answer. */
+/* Writes an HTML page; unix_ms: the time of the answer. */
 void status_page_write(const struct status_answer *a, uint32_t rows, int64_t unix_ms, FILE *to);
-/* The page without an answer; why: the cause. */
+/* Writes the page without an answer; why: the cause. */
 void status_page_write_error(uint64_t job, const char *why, int64_t unix_ms, FILE *to);
 
 /* ---- status_serve.c ---- */

@@ -33,7 +33,7 @@ static size_t printable(const unsigned char *s)
     return n;
 }
 
-/* Replaces what a terminal or a JSON reader might not accept. */
+/* Replaces bytes that a terminal or a JSON reader may not accept. */
 static void make_printable(char *text)
 {
     unsigned char *s = (unsigned char *)text;

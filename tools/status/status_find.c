@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "tools/status/status.h"
 
-#define AT_ONCE 8u              /* processes that are tried at once */
+#define AT_ONCE 8u              /* processes that are tried concurrently */
 #define ROUNDS 4u
 #define JOB_DIGITS 16
 #define SCHEME "tcp://"
@@ -31,7 +31,7 @@ static void list_jobs(const char *base, const uint64_t *job, uint32_t n)
     }
 }
 
-/* Keeps the jobs whose number begins with `prefix`. */
+/* Keeps the jobs whose ID begins with `prefix`. */
 static uint32_t keep_matching(uint64_t *job, uint32_t n, const char *prefix)
 {
     uint32_t kept = 0;
@@ -179,7 +179,7 @@ int status_poll(struct pollfd *fds, uint32_t n, uint64_t due_ns, const atomic_bo
     return poll(fds, n, stop && left_ms > STATUS_STOP_MS ? STATUS_STOP_MS : (int)left_ms + 1);
 }
 
-/* Reads what has arrived. Returns whether it is a whole HELLO; *over: none will arrive. */
+/* Reads received bytes. Returns whether they are a complete HELLO; *over: none will arrive. */
 static bool read_hello(struct status_link *l, bool *over)
 {
     struct tt_frame f;
@@ -198,7 +198,7 @@ static bool read_hello(struct status_link *l, bool *over)
     return !*over;
 }
 
-/* Tries several processes; the first one that responds wins. Returns its number, or n. */
+/* Tries several processes; the first one that responds wins. Returns its index, or n. */
 static uint32_t await_hello(struct status_link *l, uint32_t n, uint64_t due_ns,
                             const atomic_bool *stop)
 {

@@ -1,4 +1,4 @@
-/* What the positions of a communicator's members mean. */
+/* Derives the state of a communicator from the positions of its members. */
 #include <stdlib.h>
 #include <string.h>
 #include "tools/status/status.h"
@@ -136,7 +136,7 @@ uint32_t status_judge(const struct tt_status_report *r, struct status_judged **o
 
 /* ---- ranks without a report ---- */
 
-/* Returns whether a list of members, "0-14:2,16", has the rank. */
+/* Returns whether a list of members, e.g. "0-14:2,16", contains the rank. */
 static bool has_member(const char *members, uint32_t rank)
 {
     while (*members) {

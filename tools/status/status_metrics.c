@@ -15,7 +15,7 @@ static void print_gauge(const struct status_answer *a, const char *name, const c
     fprintf(to, "%s{job=\"%016" PRIx64 "\"} %" PRIu64 "\n", name, a->hello.job, value);
 }
 
-/* Prints a label's value; its format allows all characters but three. */
+/* Prints a label's value; the format restricts quotes, backslashes and newlines. */
 static void print_label(const char *text, FILE *to)
 {
     for (; *text; text++)
@@ -54,7 +54,7 @@ static uint32_t count_missing(const struct status_judged *j)
     return n;
 }
 
-/* Rates of the last second: only if the query had them. */
+/* Prints rates of the last second, if the query collected them. */
 static void metrics_of_rates(const struct status_answer *a, const struct status_judged *j,
                              uint32_t n, FILE *to)
 {

@@ -1,5 +1,5 @@
-/* The status as a page, in the frame of coordinator/page_frame.h. It has the rows of the most
- * urgent communicators, so its size does not depend on the number of ranks. */
+/* The status as a page, in the frame of coordinator/page_frame.h. It shows only the most urgent
+ * communicators, so its size does not depend on the number of ranks. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include "coordinator/page_frame.h"
@@ -106,7 +106,7 @@ static void page_name(const struct tt_status_comm *c, FILE *to)
         fprintf(to, "%016" PRIx64, c->hash);
 }
 
-/* The ranks that have not called the operation, or have called a different one. */
+/* Writes the ranks that have not called the operation, or have called a different one. */
 static void page_others(const struct status_judged *j, FILE *to)
 {
     const char *between = "";

@@ -9,7 +9,7 @@
 #define TEXT_BYTES 160
 #define LISTED_MAX 16u          /* ranks of a list that are printed */
 #define SLOWEST_MAX 4u
-#define SHARE_LEAST 50u         /* largest share, in thousandths, below which no rank is slow */
+#define SHARE_LEAST 50u         /* thousandths; no rank is slow if all shares are smaller */
 
 void status_print_age(uint64_t ns, FILE *to)
 {
@@ -97,7 +97,8 @@ void status_print_lists(const struct status_answer *a, FILE *to)
                 unknown, unknown == 1 ? "" : "s");
 }
 
-/* Lanes that are down fail over to others, so that nothing else shows them. */
+/* Also shows lanes that are down: their traffic fails over to other lanes, so that they have no
+ * other symptom. */
 static void print_lanes(const struct status_answer *a, FILE *to)
 {
     const struct tt_status_report *r = &a->report;
@@ -118,7 +119,7 @@ static void print_lanes(const struct status_answer *a, FILE *to)
     }
 }
 
-/* The ranks with at most half of the largest share. */
+/* Prints the ranks with the smallest shares, if at most half of the largest one. */
 static void print_slowest(const struct status_answer *a, FILE *to)
 {
     const struct tt_status_shares *s = &a->report.shares;
@@ -155,7 +156,7 @@ static void print_unreported(void *arg, enum tt_status_list list, uint32_t rank)
                 status_list_name(list));
 }
 
-/* One line for the members of a communicator in another position than most. */
+/* Prints one line for members of a communicator that are not at the position of most. */
 static void print_group(const struct status_judged *j, const struct tt_status_group *g, FILE *to)
 {
     char op[TEXT_BYTES];

@@ -71,7 +71,8 @@ static int connect_one(const struct addrinfo *a, uint64_t due_ns, const atomic_b
     return -1;
 }
 
-/* Returns until when to try an address, so that the ones after it get their share of the time. */
+/* Returns the deadline for connecting to address a: the remaining time is divided equally among it
+ * and the addresses after it. */
 static uint64_t share_of(const struct addrinfo *a, uint64_t due_ns)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -144,7 +145,7 @@ static bool send_proof(struct status_link *l, const char *token, struct tt_seal_
     return send(l->fd, frame, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
 }
 
-/* Returns what is wrong, or NULL. */
+/* Runs the handshake. Returns the cause of a failure, or NULL. */
 static const char *greet(struct status_link *l, const char *token, uint64_t due_ns)
 {
     struct tt_seal_nonces n = { .client = { 0 } };

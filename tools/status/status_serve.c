@@ -1,5 +1,5 @@
 /* The status over HTTP: a page, JSON and metrics. All of them show one answer, which is renewed at
- * most once per interval, and only for a request: many clients cost the job no more than one. */
+ * most once per interval, and only for a request: many clients cause no more queries than one. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@
 #define NOTHING "default-src 'none'; frame-ancestors 'none'"
 #define NPAGES 4u
 
-/* Used by the server's thread only. */
+/* Used only by the thread of the server. */
 struct server {
     struct status_serve_conf conf;
     char policy[TT_PAGE_POLICY_BYTES];
     bool has_answer;
     struct status_answer answer;
     char why[STATUS_WHY_BYTES];         /* without an answer: the cause */
-    uint64_t next_ns;                   /* no query before */
+    uint64_t next_ns;                   /* earliest time of the next query */
     int64_t unix_ms;                    /* of the answer, or of the failed query */
 };
 
@@ -51,7 +51,7 @@ static bool refresh(struct server *s)
         s->has_answer = status_ask(&s->conf.where, &l, &q, &s->answer, s->why);
         status_disconnect(&l);
     }
-    if (s->has_answer)          /* for the page when it has ended; over TCP it was not known */
+    if (s->has_answer)          /* unknown before over TCP; shown after the job has ended */
         s->conf.where.job = s->answer.hello.job;
     s->unix_ms = now_unix_ms();
     s->next_ns = tt_now_ns() + s->conf.interval_ns;
@@ -95,7 +95,7 @@ static unsigned serve_metrics(void *context, FILE *to)
     return 200;
 }
 
-/* Healthy if a process of the job responds. */
+/* Reports the job as healthy if one of its processes responds. */
 static unsigned serve_health(void *context, FILE *to)
 {
     struct server *s = context;

@@ -5,7 +5,7 @@
 #include "tools/command_line.h"
 
 struct status_target {
-    const char *what;           /* start of a job's number, path, or
+    const char *what;           /* first digits of a job ID, path, or
                                    tcp://host:port; NULL: the only job */
     uint32_t timeout_ms;        /* of a query */
 };

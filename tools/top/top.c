@@ -65,7 +65,7 @@ static const struct command_line command = {
 
 /* ---- output ---- */
 
-/* Communicators in which ranks wait most come first. */
+/* Communicators with the longest waits come first. */
 static int by_wait(const void *x, const void *y)
 {
     const struct tt_status_comm *a = *(const struct tt_status_comm *const *)x,
@@ -129,7 +129,7 @@ static void print_stages_of(const struct tt_status_comm *c, FILE *to)
     fprintf(to, "\n");
 }
 
-/* Where the time of long operations went: list[n], at most `rows` of them. */
+/* Prints the stages of long operations: list[n], at most `rows` of them. */
 static void print_stages(const struct tt_status_comm *const *list, uint32_t n, uint32_t rows,
                          FILE *to)
 {
@@ -148,7 +148,7 @@ static void print_stages(const struct tt_status_comm *const *list, uint32_t n, u
     }
 }
 
-/* The lanes of a transport: sums over the ranks that know them. */
+/* The lanes of a transport: sums over the reporting ranks. */
 static void print_lanes(const struct tt_status_lanes *l, FILE *to)
 {
     char idle[16] = "-", posts[24] = "-";
@@ -166,7 +166,7 @@ static void print_lanes(const struct tt_status_lanes *l, FILE *to)
     fprintf(to, "\n");
 }
 
-/* Returns false without memory. */
+/* Returns false if out of memory. */
 static bool print_answer(const struct status_answer *a, uint32_t rows, FILE *to)
 {
     const struct tt_status_report *r = &a->report;

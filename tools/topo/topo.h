@@ -12,7 +12,7 @@
 
 #define TOPO_RANKS_MAX 4096u
 
-/* A rank, as described by itself. */
+/* A rank, as it describes itself. */
 struct topo_rank {
     struct tt_rank_location place;
     char host[64];
@@ -37,10 +37,10 @@ struct topo_here {
     struct tt_layout layout;        /* layout of the ranks, if any */
 };
 
-/* topo_here.c: discovers this host. `description` (or NULL) and TUTTI_TOPO_LABELS give its labels.
- * Outside a job, nranks ranks are assumed to be bound as by `tutti run`. In a job, gathers the real
- * ranks, which is collective; `measure`: also measures the links between them. Returns false after
- * an error message. */
+/* topo_here.c: discovers this host. `description` (or NULL) and TUTTI_TOPO_LABELS contain its
+ * labels. Outside a job, nranks ranks are assumed to be bound as by `tutti run`. In a job, gathers
+ * the real ranks, which is collective; `measure`: also measures the links between them. Returns
+ * false after an error message. */
 bool topo_here_find(struct topo_here *out, const struct tt_topo *description, uint32_t nranks,
                     bool measure);
 void topo_here_free(struct topo_here *h);
@@ -58,7 +58,7 @@ struct json_object *topo_levels_description(const struct topo_here *h);
 /* Lists the hosts named in a description, with one rank per slot. Returns false if it names no
  * hosts, or more than TOPO_RANKS_MAX slots. Undone by topo_here_free. */
 bool topo_hosts_described(struct topo_here *out, const struct tt_topo *t);
-/* Returns the numbers of all hosts, sorted by group; the caller frees them. */
+/* Returns the indices of all hosts, sorted by group; the caller frees them. */
 uint32_t *topo_hosts_sorted(const struct topo_here *h);
 const struct topo_rank *topo_host_first(const struct topo_here *h, uint32_t host);
 bool topo_same_group(const struct topo_here *h, uint32_t a, uint32_t b, int level);
@@ -84,7 +84,7 @@ void topo_count(uint64_t n, char out[32]);
 void topo_rate(double bytes_per_s, char out[32]);
 void topo_latency(uint64_t ns, char out[32]);
 
-/* topo_svg.c and topo_job_svg.c: drawings, written to f. The latter draws the hosts of a job. */
+/* topo_svg.c and topo_job_svg.c: drawings, written to f. topo_job_draw draws the hosts of a job. */
 void topo_job_draw(const struct topo_here *h, FILE *f);
 void topo_here_draw(const struct topo_here *h, FILE *f);
 void topo_machine_draw(const struct tt_topo *t, FILE *f);

@@ -73,7 +73,7 @@ static void out_of_memory(uint32_t nranks)
             TT_PLURAL(nranks));
 }
 
-/* Gathers the ranks of the job. False: an error was reported. */
+/* Gathers the ranks of the job. Returns false after an error message. */
 static bool gather_ranks(struct topo_here *h, enum tt_node_kind node)
 {
     const struct tt_world *w;

@@ -11,7 +11,7 @@ static uint32_t host_group(const struct tt_layout *l, uint32_t host, int level)
     return tt_layout_group(l, tt_layout_rank(l, host, 0), (enum tt_distance)level);
 }
 
-/* Order of hosts: hosts of a group are adjacent; otherwise by rank. */
+/* Order of hosts: hosts of a group are adjacent; within a group, by rank. */
 static const struct tt_layout *sorted_by;
 
 static int by_groups(const void *a, const void *b)

@@ -45,7 +45,7 @@ void topo_latency(uint64_t ns, char out[32])
         snprintf(out, 32, "%.4g ms", (double)ns / 1e6);
 }
 
-/* With six significant digits, which suffice for measurements. */
+/* Rounds to six significant digits, which suffice for measurements. */
 static struct json_object *real_json(double v)
 {
     struct json_object *o = json_object_new_double(v);

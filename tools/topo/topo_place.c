@@ -14,7 +14,7 @@ struct options {
     uint32_t nranks;
     struct tt_order_rule rules[TT_ORDER_RULES_MAX];
     uint32_t nrules;
-    bool group_open;            /* --group without its --within */
+    bool group_open;            /* a --group still lacks its --within */
     bool reorder;
 };
 

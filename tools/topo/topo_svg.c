@@ -265,8 +265,6 @@ void topo_machine_draw(const struct tt_topo *t, FILE *f)
 #define SOCKET_W 330.0
 #define ROW 34.0
 
-/* Draws ranks, NICs and GPUs of a socket (TT_UNKNOWN: those without a known socket), from top to
- * bottom. */
 static bool is_here(const struct topo_here *h, uint32_t rank)
 {
     return tt_layout_host(&h->layout, rank) == tt_layout_host(&h->layout, 0);
@@ -315,6 +313,8 @@ static double draw_here_ranks(FILE *f, const struct topo_here *h, int socket, do
     return y;
 }
 
+/* Draws ranks, NICs and GPUs of a socket (TT_UNKNOWN: those without a known socket), from top to
+ * bottom. */
 static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x, double y,
                         double height)
 {
@@ -352,7 +352,7 @@ static void draw_socket(FILE *f, const struct topo_here *h, int socket, double x
     }
 }
 
-/* Lists the numbers of the sockets with processors, as many as fit. */
+/* Lists the sockets with processors, at most SOCKETS_DRAWN. */
 static int list_sockets(const struct tt_machine *m, int sockets[SOCKETS_DRAWN])
 {
     int n = 0;

@@ -34,7 +34,7 @@ struct tuning {
     struct tt_tunefile file;        /* the results so far; the same on all ranks */
     uint32_t rows_cap;
     bool over, progress;
-    /* For the estimate of the remaining time: finished sizes, and expected times. */
+    /* For the estimate of the remaining time: numbers of sizes, and expected times. */
     uint32_t ndone, ntotal;
     double weight_done, weight_total, weight_now;
     uint64_t began_ns;
@@ -51,7 +51,7 @@ static void on_signal(int signal)
 
 /* ---- the file ---- */
 
-/* The name of the file until it is complete. */
+/* Returns the name of the file while it is incomplete. */
 static void name_part(char out[PATH_MAX], const char *path)
 {
     snprintf(out, PATH_MAX, "%s.part", path);
@@ -342,7 +342,7 @@ static int run_as_rank(const struct tune_options *o)
     tutti_status st;
     int status;
 
-    unsetenv("TUTTI_TUNE_FILE");    /* the untuned choice is the one without a tune file */
+    unsetenv("TUTTI_TUNE_FILE");    /* the baseline is the choice without a tune file */
     st = tutti_comm_create(&t.comm, &conf);
     if (st) {
         tool_failed("tutti tune", NULL, st);

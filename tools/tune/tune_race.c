@@ -12,8 +12,8 @@
 #define SAMPLE_US 3000.0        /* time of a candidate per round, unless one call takes longer */
 #define ITERS_MIN 2
 #define ITERS_MAX 200
-#define FAR_BEHIND 1.5          /* times the best: slower candidates are dropped */
-/* number of the best algorithms that are tried with other segments */
+#define FAR_BEHIND 1.5          /* slower candidates are dropped: factor of the best time */
+/* number of the best algorithms that are also tried with other segment settings */
 #define VARIED 3
 #define SEGMENT_MIN 4096u
 #define SEGMENT_MAX (4u << 20)
@@ -160,7 +160,7 @@ static tutti_status run_round(struct tune_race *r, uint32_t round, double *us, b
     return st;
 }
 
-/* The fastest of its rounds. */
+/* Returns the time of the candidate's fastest round. */
 static double fastest_us(const struct tune_candidate *c)
 {
     double us = INFINITY;
@@ -266,7 +266,7 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Rounded as in the file. */
+/* Rounds as in the tune file. */
 static double whole_ns(double us) { return round(us * 1000) / 1000; }
 
 static struct tt_tune_row row_of(const struct tune_race *r, struct tune_candidate *c)

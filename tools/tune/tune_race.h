@@ -16,7 +16,7 @@ struct tune_candidate {
     bool untuned, dropped;
     long iters;                     /* iterations per round; 0: not known yet */
     uint32_t nus;
-    double us[TUNE_ROUNDS_MAX];     /* [nus] medians of the rounds since the last start */
+    double us[TUNE_ROUNDS_MAX];     /* [nus] medians of the rounds since the last reset */
 };
 
 struct tune_race {

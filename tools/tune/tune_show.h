@@ -11,7 +11,7 @@ void tune_show_head(const struct tt_tunefile *f, FILE *to);
 void tune_show_columns(enum tt_coll_kind kind, FILE *to);
 /* Prints one line for one size: rows[n], best first, n > 0. */
 void tune_show_size(const struct tt_tune_row *rows, uint32_t n, uint32_t nranks, FILE *to);
-/* Prints how much slower the choices without a tune file are than the best: mean and maximum. */
+/* Prints by how much the choices without a tune file are slower than the best: mean and maximum. */
 void tune_show_summary(const struct tt_tunefile *f, FILE *to);
 /* Prints all of the above. */
 void tune_show(const struct tt_tunefile *f, FILE *to);

@@ -7,7 +7,7 @@
 
 #define A(name) CU_DEVICE_ATTRIBUTE_##name
 
-/* A device of compute capability 9.0. Attributes that are not listed are 0: not supported. */
+/* A device of compute capability 9.0. All other attributes are 0: not supported. */
 static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
     [A(MAX_THREADS_PER_BLOCK)] = 1024,
     [A(MAX_BLOCK_DIM_X)] = 1024,

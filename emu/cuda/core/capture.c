@@ -16,7 +16,7 @@ struct tt_emu_capture {
     pthread_t thread;
 };
 
-static struct tt_emu_capture *captures;     /* that have not ended */
+static struct tt_emu_capture *captures;     /* the captures in progress */
 static _Atomic unsigned ncaptures;
 static uint64_t next_id = 1;
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -35,14 +35,14 @@ static struct tt_emu_capture *capture_of(uint64_t id)
     return c;
 }
 
-/* Fails, and with it the capture. */
+/* Makes the capture invalid, and returns the error. */
 static CUresult invalidate(struct tt_emu_capture *c, CUresult error)
 {
     c->invalid = true;
     return error;
 }
 
-/* A capture by a blocking stream of this device, which work of the legacy stream disturbs. */
+/* Search for a capture that work of the device's legacy stream invalidates. */
 struct search {
     int device;
     bool all;
@@ -79,7 +79,7 @@ static CUresult affected_capture(CUstream s, struct tt_emu_capture **out)
     return CUDA_SUCCESS;
 }
 
-/* A new node of the stream; what it adds later depends on this node. */
+/* Adds a node to the stream's capture. Later nodes of the stream depend on it. */
 static CUresult add_node(CUstream s, CUgraphNodeType type, struct tt_emu_work *work,
                          CUgraphNode *out)
 {
@@ -208,7 +208,7 @@ static void set_point(CUevent e, CUstream s)
     point_put(atomic_exchange(&e->point, p));
 }
 
-/* A node that records the event, or waits for it, at each launch. */
+/* Adds a node that records the event, or waits for it, at each launch. */
 static CUresult add_event_node(CUstream s, CUgraphNodeType type, CUevent e)
 {
     struct tt_emu_work work = { .kind = TT_EMU_EMPTY };
@@ -238,7 +238,7 @@ CUresult tt_emu_capture_record(CUstream s, CUevent e, unsigned flags, bool *capt
     return st;
 }
 
-/* Lets a stream, which joins the capture if necessary, wait for a point of a capture. */
+/* Makes a stream wait for a point of a capture, which the stream joins if necessary. */
 static CUresult join(CUstream s, const struct tt_emu_capture_point *p)
 {
     struct tt_emu_capture *c = capture_of(p->capture_id);

@@ -9,16 +9,16 @@
 
 struct tt_emu_capture;
 
-/* Where an event was recorded in a capture. */
+/* The point of a capture at which an event was recorded. */
 struct tt_emu_capture_point {
     uint64_t capture_id;
     struct tt_emu_nodes nodes;
 };
 
-/* ---- what streams and events call ---- */
+/* ---- calls of streams and events ---- */
 
-/* Makes a node of `work`, which it then owns, if the stream is being captured (*captured). Fails
- * for work of the legacy stream while a blocking stream is being captured, which ends that
+/* If the stream is being captured (*captured), makes a node of `work`, which the node then owns.
+ * Work of the legacy stream fails while a blocking stream is being captured, and invalidates that
  * capture. */
 CUresult tt_emu_capture_work(CUstream s, struct tt_emu_work *work, bool *captured);
 
@@ -29,16 +29,16 @@ CUresult tt_emu_capture_unsupported(CUstream s);
 /* As tt_emu_capture_unsupported, for all streams of a device. */
 CUresult tt_emu_capture_unsupported_device(int device);
 
-/* Calls that may disturb a capture (allocations, queries of events): fail according to the modes of
- * the captures and of the thread, and make the captures invalid. */
+/* Checks a call that may disturb captures (an allocation, an event query). Fails according to the
+ * modes of the captures and of the thread, and then makes the captures invalid. */
 CUresult tt_emu_capture_unsafe(void);
 
-/* Before a stream ends. */
+/* Called before a stream is destroyed. */
 void tt_emu_capture_forget(CUstream s);
 
 bool tt_emu_stream_captures(CUstream s);
 
-/* Records an event in a capture, or waits for one; *captured is false if that is ordinary work. */
+/* Record an event in a capture, or wait for one; *captured is false if no capture is affected. */
 CUresult tt_emu_capture_record(CUstream s, CUevent e, unsigned flags, bool *captured);
 CUresult tt_emu_capture_wait(CUstream s, CUevent e, unsigned flags, bool *captured);
 
@@ -47,13 +47,13 @@ CUresult tt_emu_capture_event_unsupported(CUevent e);
 
 void tt_emu_capture_point_put(struct tt_emu_capture_point *p);
 
-/* ---- what programs call ---- */
+/* ---- calls of programs ---- */
 
 /* Starts a capture into a new graph, or (graph not NULL) into an existing one after some nodes. */
 CUresult tt_emu_capture_begin(CUstream s, CUstreamCaptureMode mode, CUgraph graph,
                               const CUgraphNode *before, size_t n);
 
-/* Ends it; *graph is NULL on error. */
+/* Ends the capture; *graph is NULL on error. */
 CUresult tt_emu_capture_end(CUstream s, CUgraph *graph);
 
 /* The dependencies are valid until the next call for the stream. NULL outputs are allowed. */
@@ -61,7 +61,7 @@ CUresult tt_emu_capture_info(CUstream s, CUstreamCaptureStatus *status, cuuint64
                              CUgraph *graph, const CUgraphNode **before, size_t *n);
 CUresult tt_emu_capture_update(CUstream s, const CUgraphNode *before, size_t n, unsigned flags);
 
-/* Exchanges the mode of the thread. */
+/* Exchanges the capture mode of the thread with *mode. */
 CUresult tt_emu_capture_mode(CUstreamCaptureMode *mode);
 
 #endif

@@ -12,7 +12,7 @@ struct CUctx_st {
     unsigned long long id;
 };
 
-/* The primary context of a device, created at first use; the device exists. */
+/* The primary context of a device, created at first use. The device must exist. */
 CUcontext tt_emu_context_primary(int device);
 
 CUresult tt_emu_context_create(int device, unsigned flags, CUcontext *out);
@@ -24,8 +24,9 @@ CUresult tt_emu_context_set(CUcontext c);       /* replaces the top of the stack
 CUresult tt_emu_context_push(CUcontext c);
 CUresult tt_emu_context_pop(CUcontext *out);
 
-/* The device of the current context, or device 0 with its primary context, as the runtime chooses
- * one. CUDA_ERROR_NOT_PERMITTED in a host function; the sticky error of the device. */
+/* The device of the current context. Without one, makes the primary context of device 0 current,
+ * as the runtime does. CUDA_ERROR_NOT_PERMITTED in a host function, or the sticky error of the
+ * device. */
 CUresult tt_emu_context_device(int *device);
 
 /* Ends the work of a device, frees its memory, and clears its error. Streams and events stay. */

@@ -36,7 +36,7 @@ static bool covered(uintptr_t at, size_t bytes)
     return at >= end;
 }
 
-/* Finds what an address is, and checks it against what the call states. */
+/* Determines the kind of memory at an address, and checks it against the stated side. */
 static CUresult classify(uintptr_t at, size_t bytes, enum tt_emu_side stated, bool *pageable,
                          bool *on_device)
 {
@@ -58,8 +58,8 @@ static CUresult classify(uintptr_t at, size_t bytes, enum tt_emu_side stated, bo
     return CUDA_SUCCESS;
 }
 
-/* An accessible pointer to `bytes` at an address, or NULL if they are device memory that is not
- * allocated. */
+/* An accessible pointer to `bytes` at an address, or NULL if some of them are unallocated device
+ * memory. */
 static void *accessible(uintptr_t at, size_t bytes)
 {
     void *alias = tt_emu_space_alias(at);

@@ -6,15 +6,15 @@
 
 #include <stdbool.h>
 
-/* What a call states about an address. */
+/* The side that a call states for an address. */
 enum tt_emu_side {
-    TT_EMU_SIDE_ANY,            /* as the address shows */
+    TT_EMU_SIDE_ANY,            /* determined from the address */
     TT_EMU_SIDE_HOST,
     TT_EMU_SIDE_DEVICE,
 };
 
-/* Copies within or between host and devices. CUDA_ERROR_INVALID_VALUE if a side is stated
- * wrongly, a range of device memory is not allocated as a whole, or a pitch is too small.
+/* Copies within or between host and devices. CUDA_ERROR_INVALID_VALUE if a stated side is wrong, a
+ * range of device memory is not allocated as a whole, or a pitch is too small.
  * Without `async` it returns when the copy is done, except copies within devices, which may
  * still run; with it, copies of pageable memory are synchronous, too. */
 CUresult tt_emu_copy(struct tt_emu_copy copy, enum tt_emu_side to, enum tt_emu_side from,
@@ -27,11 +27,11 @@ CUresult tt_emu_copy_bytes(uintptr_t to, uintptr_t from, size_t bytes, enum tt_e
 /* Fills device memory or memory that devices can access. */
 CUresult tt_emu_fill(struct tt_emu_fill fill, CUstream stream, bool async);
 
-/* Execution; CUDA_ERROR_ILLEGAL_ADDRESS if device memory is no longer allocated. */
+/* Execute the work; CUDA_ERROR_ILLEGAL_ADDRESS if device memory is no longer allocated. */
 CUresult tt_emu_copy_run(const struct tt_emu_copy *copy);
 CUresult tt_emu_fill_run(const struct tt_emu_fill *fill);
 
-/* How long they would take at least on the described device. */
+/* Return the minimum time of the work on the described device. */
 uint64_t tt_emu_copy_ns(const struct tt_emu_copy *copy);
 uint64_t tt_emu_fill_ns(const struct tt_emu_fill *fill);
 

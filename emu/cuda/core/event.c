@@ -54,7 +54,7 @@ CUresult tt_emu_event_destroy(CUevent e)
     return CUDA_SUCCESS;
 }
 
-/* Work on the counters of an event that processes share. Takes a reference. */
+/* Work on the counters of an event that processes share. Acquires a reference. */
 static struct tt_emu_work ipc_work(enum tt_emu_work_kind kind, struct tt_emu_ipc_counters *c,
                                    uint64_t count)
 {

@@ -64,7 +64,8 @@ static size_t step_add(CUgraphExec x, CUgraphNode node)
     return x->n++;
 }
 
-/* The last step of each node: what its dependents wait for. A child graph ends in an empty step. */
+/* Appends the steps of g. Dependents of a node wait for its last step, which is an empty one for a
+ * child graph. */
 static void flatten(CUgraphExec x, CUgraph g, const size_t *entry)
 {
     size_t *last = tt_emu_alloc(g->nodes.n * sizeof(*last));
@@ -156,8 +157,8 @@ static void destroy_lanes(CUgraphExec x)
     x->lanes = NULL;
 }
 
-/* A launch that still runs completes: its operations are in streams, and so are its references to
- * user objects. */
+/* A launch in progress completes: streams own its operations and its references to user
+ * objects. */
 CUresult tt_emu_exec_destroy(CUgraphExec x)
 {
     if (!tt_emu_handle_remove(x, TT_EMU_EXEC))
@@ -278,7 +279,7 @@ static CUresult prepare_lanes(CUgraphExec x, int device)
     return st;
 }
 
-/* All lanes wait for what is in the stream; the stream waits for the ends of all branches. */
+/* All lanes wait for earlier work of the stream; the stream waits for all branches. */
 static CUresult launch_lanes(CUgraphExec x, CUstream stream)
 {
     CUresult st = prepare_lanes(x, stream->device);
@@ -309,7 +310,7 @@ static CUresult launch_lanes(CUgraphExec x, CUstream stream)
     }
     return st;
 }
-
+/* Runs all steps on one stream. Consecutive steps with work are pushed in one call. */
 /* Pushes consecutive steps to one stream; their work is pushed together. */
 static CUresult push_line(CUgraphExec x, CUstream stream)
 {

@@ -18,7 +18,7 @@ bool tt_emu_nodes_has(const struct tt_emu_nodes *list, CUgraphNode node)
     return false;
 }
 
-/* Adds without a look for duplicates. */
+/* Adds a node without a check for duplicates. */
 static void append(struct tt_emu_nodes *list, CUgraphNode node)
 {
     if (list->n == list->max) {

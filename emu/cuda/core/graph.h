@@ -15,7 +15,7 @@ struct tt_emu_nodes {
 struct CUgraphNode_st {
     CUgraph graph;
     CUgraphNodeType type;
-    struct tt_emu_work work;        /* EMPTY for nodes of other types than work */
+    struct tt_emu_work work;        /* EMPTY for node types without work */
     CUgraph child;                  /* owned; of a child node */
     CUevent event;                  /* of an event node; the program keeps it alive */
     struct tt_emu_nodes before;     /* dependencies */
@@ -52,14 +52,14 @@ CUresult tt_emu_graph_add_child(CUgraph g, CUgraph child, const CUgraphNode *bef
 CUresult tt_emu_graph_add_event(CUgraph g, CUgraphNodeType type, CUevent e,
                                 const CUgraphNode *before, size_t n, CUgraphNode *out);
 
-/* Adds dependencies from[i] -> to[i]. CUDA_ERROR_INVALID_VALUE if they would form a cycle or a node
- * that was created later were a dependency of an earlier one. */
+/* Adds dependencies from[i] -> to[i]. CUDA_ERROR_INVALID_VALUE if this forms a cycle, or if an
+ * earlier node would depend on one that was created later. */
 CUresult tt_emu_graph_depend(CUgraph g, const CUgraphNode *from, const CUgraphNode *to, size_t n);
 
-/* The type of a node as graphs show it, from its work. */
+/* The node type that graphs report for this work. */
 CUgraphNodeType tt_emu_graph_type(const struct tt_emu_work *work);
 
-/* Lists with the protocol of CUDA: with out NULL, *n receives the number; otherwise up to *n. */
+/* Lists nodes as CUDA does: if out is NULL, *n receives their number; otherwise up to *n nodes. */
 CUresult tt_emu_graph_list(CUgraph g, bool roots_only, CUgraphNode *out, size_t *n);
 CUresult tt_emu_graph_edges(CUgraph g, CUgraphNode *from, CUgraphNode *to, size_t *n);
 CUresult tt_emu_graph_neighbours(CUgraphNode node, bool after, CUgraphNode *out, size_t *n);
@@ -70,7 +70,7 @@ CUresult tt_emu_object_create(void *p, CUhostFn destroy, unsigned refs, CUuserOb
 CUresult tt_emu_object_retain(CUuserObject o, unsigned n);
 CUresult tt_emu_object_release(CUuserObject o, unsigned n);
 CUresult tt_emu_graph_hold(CUgraph g, CUuserObject o, unsigned n, bool move);
-/* Further references to the objects of a list, and their release. */
+/* Acquires further references to the objects of a list, or releases them. */
 struct tt_emu_held *tt_emu_held_copy(const struct tt_emu_held *held);
 void tt_emu_held_release(struct tt_emu_held *held);
 

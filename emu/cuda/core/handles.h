@@ -6,7 +6,7 @@
 
 enum tt_emu_handle {
     TT_EMU_STREAM = 1,
-    TT_EMU_ENDING_STREAM,       /* destroyed, but with work */
+    TT_EMU_ENDING_STREAM,       /* destroyed, but with pending work */
     TT_EMU_EVENT,
     TT_EMU_CONTEXT,
     TT_EMU_GRAPH,

@@ -16,7 +16,7 @@ CUresult tt_emu_host_unregister(void *p);
 CUresult tt_emu_managed_alloc(int device, size_t bytes, unsigned flags, CUdeviceptr *out);
 CUresult tt_emu_managed_free(CUdeviceptr p);
 
-/* The device address of pinned or registered memory: the same number. */
+/* The device address of pinned or registered memory, which equals its host address. */
 CUresult tt_emu_host_device_pointer(void *p, CUdeviceptr *out);
 CUresult tt_emu_host_flags(void *p, unsigned *flags);
 

@@ -12,8 +12,8 @@ struct tt_emu_ipc {
     uint64_t magic;
     uint32_t kind;              /* of the handle: memory or event */
     int32_t  pid, fd;
-    int32_t  device;            /* number on the machine */
-    uint64_t inode;             /* of the memory file: detects a file number that was reused */
+    int32_t  device;            /* index on the machine */
+    uint64_t inode;             /* of the memory file: detects a descriptor that was reused */
     uint64_t offset, bytes;
 };
 
@@ -26,7 +26,7 @@ CUresult tt_emu_ipc_export(uint32_t kind, int fd, int device, size_t offset, siz
  * exported it has ended or is not accessible. The caller closes *fd. */
 CUresult tt_emu_ipc_import(uint32_t kind, const struct tt_emu_ipc *handle, int *fd);
 
-/* Memory of another process. Opening it again returns the same address and counts.
+/* Memory of another process. Opening it again returns the same address and increments its count.
  * CUDA_ERROR_PEER_ACCESS_UNSUPPORTED if `device`, the current one, cannot access its device. */
 CUresult tt_emu_ipc_memory_export(CUdeviceptr p, struct tt_emu_ipc *out);
 CUresult tt_emu_ipc_memory_open(int device, const struct tt_emu_ipc *handle, CUdeviceptr *out);

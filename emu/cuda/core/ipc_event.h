@@ -17,10 +17,10 @@ void tt_emu_ipc_counters_get(struct tt_emu_ipc_counters *c);
 void tt_emu_ipc_counters_put(struct tt_emu_ipc_counters *c);
 int tt_emu_ipc_counters_fd(const struct tt_emu_ipc_counters *c);
 
-/* Counts a record, and returns its number, from 1. */
+/* Counts a record, and returns its 1-based index. */
 uint64_t tt_emu_ipc_counters_record(struct tt_emu_ipc_counters *c);
 
-/* The number of the last record of any process. */
+/* The index of the last record of any process. */
 uint64_t tt_emu_ipc_counters_recorded(const struct tt_emu_ipc_counters *c);
 
 void tt_emu_ipc_counters_complete(struct tt_emu_ipc_counters *c, uint64_t count);

@@ -17,8 +17,8 @@ static void forked_child(void)
     atomic_store(&forked, true);
 }
 
-/* Gives the visible devices their numbers: all, or those that CUDA_VISIBLE_DEVICES lists. As with
- * CUDA, the first number that is malformed, repeated or too large ends the list. */
+/* Lists the visible devices: all, or those in CUDA_VISIBLE_DEVICES. As in CUDA, the list ends
+ * before the first index that is malformed, repeated or too large. */
 static void choose_devices(int total)
 {
     const char *text = getenv("CUDA_VISIBLE_DEVICES");

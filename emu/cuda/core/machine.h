@@ -2,7 +2,7 @@
  * check first.
  *
  *   TUTTI_EMU_DEVICES       number of devices (1; 0: none)
- *   CUDA_VISIBLE_DEVICES    numbers of the devices of this process (all); ends at a bad number
+ *   CUDA_VISIBLE_DEVICES    indices of the devices of this process (all); ends at an invalid one
  *   TUTTI_EMU_MEMORY        memory of a device in bytes (16G)
  *   TUTTI_EMU_HOST_ACCESS   1: the host may load from and store to device memory
  *   TUTTI_EMU_PEERS         0: devices cannot access each other
@@ -23,7 +23,7 @@
 #define TT_EMU_DEVICES_MAX 64
 
 struct tt_emu_device {
-    int          physical;          /* number on the machine; differs with CUDA_VISIBLE_DEVICES */
+    int          physical;          /* index on the machine; differs with CUDA_VISIBLE_DEVICES */
     size_t       bytes;             /* of its memory */
     _Atomic int  error;             /* sticky, a CUresult; 0: none */
     CUcontext    primary;           /* created at first use, and kept */
@@ -49,10 +49,10 @@ struct tt_emu_machine {
 /* The machine; reads the environment at the first call. Never NULL. */
 struct tt_emu_machine *tt_emu_machine(void);
 
-/* The device of this process with a number of the machine, or -1. */
+/* The device of this process with this index on the machine, or -1. */
 int tt_emu_device_of_physical(int physical);
 
-/* What most calls check first: not in a child of fork, devices exist. */
+/* Checks common to most calls: devices exist, and this is not a child of fork. */
 CUresult tt_emu_ready(void);
 
 /* As tt_emu_ready; CUDA_ERROR_INVALID_DEVICE if there is no such device. */
@@ -67,9 +67,8 @@ void tt_emu_device_break(int ordinal, CUresult error);
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t tt_emu_now_ns(void);
 
-/* Yields the processor before a thread sleeps: streams and the calls that wait for them do not
- * sleep on a GPU at once. Returns false when it has done so for long enough. *until_ns is 0 at the
- * first call. */
+/* Yields the processor before a thread sleeps, because streams of a GPU, and calls that wait for
+ * them, react without a sleep. Returns false after SPIN_NS. *until_ns is 0 at the first call. */
 bool tt_emu_spin(uint64_t *until_ns);
 
 #endif

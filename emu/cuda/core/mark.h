@@ -23,7 +23,7 @@ void tt_emu_mark_done(struct tt_emu_mark *m);
 bool tt_emu_mark_is_done(struct tt_emu_mark *m);
 void tt_emu_mark_wait(struct tt_emu_mark *m);
 
-/* When it was done, by tt_emu_now_ns. */
+/* The time at which the mark was done, by tt_emu_now_ns. */
 uint64_t tt_emu_mark_time_ns(struct tt_emu_mark *m);
 
 #endif

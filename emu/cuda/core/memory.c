@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ALIGN 512u                      /* of every allocation, as CUDA does */
+#define ALIGN 512u                      /* of every allocation, as in CUDA */
 #define GRANULARITY ((size_t)2 << 20)   /* of the addresses of a device */
 
 /* A free part of a device's addresses. Parts are sorted and never adjacent. */
@@ -26,7 +26,7 @@ struct heap {
     uintptr_t base;
     struct hole *holes;
     size_t    nholes, holes_max;
-    size_t    taken;                    /* bytes, with those without an address */
+    size_t    taken;                    /* bytes, including memory without an address */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -172,7 +172,7 @@ static void heap_give(struct heap *h, size_t offset, size_t bytes)
     }
 }
 
-/* Returns whole pages to the system; new allocations then read zeros from them. */
+/* Returns whole pages to the kernel; new allocations then read zeros from them. */
 static void heap_discard(const struct heap *h, size_t offset, size_t bytes)
 {
     const size_t page = 4096, start = (offset + page - 1) & ~(page - 1);

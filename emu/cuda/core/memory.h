@@ -28,7 +28,7 @@ struct tt_emu_range {
     CUmemoryPool pool;
     size_t    reserved;         /* bytes that the allocator took */
     bool      sync_memops;
-    bool      freed;            /* in the order of a stream, which has not got there */
+    bool      freed;            /* by a stream that has not executed the free yet */
 };
 
 /* Allocates memory of a device; `kind` DEVICE or POOL. */
@@ -47,7 +47,7 @@ CUresult tt_emu_memory_mark_freed(uintptr_t base, struct tt_emu_range *out);
  * CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED if it overlaps another range. */
 CUresult tt_emu_memory_add(struct tt_emu_range range);
 
-/* Removes the range that starts at `base` and is of this kind. */
+/* Removes the range of this kind that starts at `base`. */
 CUresult tt_emu_memory_remove(uintptr_t base, enum tt_emu_memory kind, struct tt_emu_range *out);
 
 /* The range that contains `address`. */
@@ -62,11 +62,11 @@ bool tt_emu_memory_on_device(enum tt_emu_memory kind);
 /* Free and total bytes of a device. */
 void tt_emu_memory_info(int device, size_t *free_bytes, size_t *total);
 
-/* The part of the device's memory file that holds [address, address + bytes). */
+/* The part of the device's memory file that contains [address, address + bytes). */
 CUresult tt_emu_memory_file(int device, uintptr_t address, int *fd, size_t *offset);
 
-/* Takes `bytes` (a multiple of the granularity) of a device's memory without an address, or gives
- * them back, for the accounting of physical memory. */
+/* Reserves `bytes` (a multiple of the granularity) of a device's memory without an address, or
+ * releases them, for the accounting of physical memory. */
 CUresult tt_emu_memory_take(int device, size_t bytes);
 void tt_emu_memory_give(int device, size_t bytes);
 

@@ -4,7 +4,7 @@
 
 #include <cuda.h>
 
-/* Whether `device` can access `peer`; both exist. A device cannot be its own peer. */
+/* Whether `device` can access `peer`; both must exist. A device cannot be its own peer. */
 int tt_emu_peer_possible(int device, int peer);
 
 CUresult tt_emu_peer_enable(int device, int peer);

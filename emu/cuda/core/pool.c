@@ -13,7 +13,7 @@ struct CUmemPoolHandle_st {
     int  device;
     bool is_default;
     _Atomic uint64_t threshold, used, used_high;
-    _Atomic int reuse[3];               /* FOLLOW_EVENT_DEPENDENCIES and the two that follow */
+    _Atomic int reuse[3];               /* FOLLOW_EVENT_DEPENDENCIES and the next two attributes */
     _Atomic uint64_t access;            /* bit d: device d may access it */
 };
 

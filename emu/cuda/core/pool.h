@@ -1,5 +1,5 @@
-/* Memory pools: stream-ordered memory of a device. An allocation has its address at once; memory
- * that is freed returns to the device when the stream gets there. Pools keep no unused memory. */
+/* Memory pools: stream-ordered memory of a device. An allocation has its address at once. Freed
+ * memory returns to the device when the stream executes the free. Pools keep no unused memory. */
 #ifndef TT_EMU_POOL_H
 #define TT_EMU_POOL_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The default pool of a device, and the one that cuMemAllocAsync uses. The device exists. */
+/* The default pool of a device, and the one that cuMemAllocAsync uses. The device must exist. */
 CUmemoryPool tt_emu_pool_default(int device);
 CUmemoryPool tt_emu_pool_current(int device);
 
@@ -21,7 +21,7 @@ CUresult tt_emu_pool_destroy(CUmemoryPool pool);
 CUresult tt_emu_pool_alloc(CUmemoryPool pool, size_t bytes, CUstream stream, CUdeviceptr *out);
 CUresult tt_emu_pool_free(CUdeviceptr p, CUstream stream);
 
-/* After memory of a pool was freed by cudaFree or cuMemFree. */
+/* Called after cudaFree or cuMemFree has freed memory of a pool. */
 void tt_emu_pool_uncount(CUmemoryPool pool, size_t bytes);
 
 CUresult tt_emu_pool_get(CUmemoryPool pool, CUmemPool_attribute which, void *value);

@@ -80,7 +80,7 @@ static void space_add(struct space s)
     nspaces++;
 }
 
-/* Reserves addresses at a multiple of `align`, and gives back what is around them. */
+/* Reserves addresses at a multiple of `align`, and releases the addresses around them. */
 static void *reserve_aligned(size_t bytes, size_t align, uintptr_t hint)
 {
     const size_t whole = bytes + align;
@@ -121,7 +121,7 @@ CUresult tt_emu_space_reserve(size_t bytes, size_t align, uintptr_t hint, uintpt
     return CUDA_SUCCESS;
 }
 
-/* Forgets the mappings in a range. */
+/* Removes the records of the mappings in a range. */
 static void mappings_remove(uintptr_t at, size_t bytes)
 {
     for (size_t i = nmappings; i-- > 0;)

@@ -34,7 +34,7 @@ void *tt_emu_space_alias(uintptr_t address);
 void tt_emu_space_open(void);
 void tt_emu_space_close(void);
 
-/* A memory file of `bytes`, without memory until it is used; its name carries the device. */
+/* A memory file of `bytes`, without memory until it is used; its name contains the device. */
 CUresult tt_emu_file_create(int device, size_t bytes, int *fd);
 
 /* The device of a memory file of any process, or -1 if `fd` is not such a file or the device is not

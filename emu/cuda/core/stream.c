@@ -57,7 +57,7 @@ static struct tt_emu_op *next_op(CUstream s)
     return op;
 }
 
-/* A program that has waited for a mark must see an idle stream. */
+/* Called before a mark completes: a program that waited for it must see an idle stream. */
 static void no_longer_busy(CUstream s)
 {
     pthread_mutex_lock(&s->lock);
@@ -65,7 +65,7 @@ static void no_longer_busy(CUstream s)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* After a sticky error only what others wait for still runs: marks, and host functions do not. */
+/* After a sticky error, marks still run because others wait for them, and so do host functions. */
 static bool still_runs(enum tt_emu_work_kind kind)
 {
     return kind == TT_EMU_MARK || kind == TT_EMU_IPC_MARK || kind == TT_EMU_CALLBACK;
@@ -203,11 +203,11 @@ static bool blocking(CUstream s)
     return !(s->flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* Marks of all other blocking streams of a device. */
+/* The last marks of all other blocking streams of a device. */
 struct tails {
     CUstream self;
     int device;
-    bool all;               /* also of streams that do not block */
+    bool all;               /* also of non-blocking streams */
     struct tt_emu_mark **marks;
     size_t n, max;
 };
@@ -232,7 +232,7 @@ static void collect(void *handle, void *arg)
     t->marks[t->n++] = m;
 }
 
-/* Lets the stream wait for marks[n], which it drops. */
+/* Makes the stream wait for marks[n], and releases them. */
 static CUresult wait_for_all(CUstream s, struct tt_emu_mark **marks, size_t n)
 {
     const CUresult st = n ? tt_emu_stream_prepare(s) : CUDA_SUCCESS;
@@ -245,7 +245,7 @@ static CUresult wait_for_all(CUstream s, struct tt_emu_mark **marks, size_t n)
     return st;
 }
 
-/* Before work of the legacy stream: all blocking streams; before work of those: the legacy one. */
+/* Work of the legacy stream waits for all blocking streams, and their work for the legacy one. */
 CUresult tt_emu_stream_join_default(CUstream s)
 {
     CUstream legacy = atomic_load(&tt_emu_machine()->device[s->device].legacy);

@@ -1,6 +1,6 @@
 /* Streams. Each has a worker thread, which starts with the first work and performs it in order.
  * Work of different streams overlaps. The legacy default stream of a device waits for all blocking
- * streams of the device, and they for it. */
+ * streams of the device, and they wait for it. */
 #ifndef TT_EMU_STREAM_H
 #define TT_EMU_STREAM_H
 
@@ -14,7 +14,7 @@ struct tt_emu_capture;
 struct CUstream_st {
     int       device;
     CUcontext context;
-    unsigned  flags;            /* CU_STREAM_NON_BLOCKING */
+    unsigned  flags;            /* CU_STREAM_NON_BLOCKING or 0 */
     int       priority;
     uint64_t  id;
     bool      is_default;       /* the program cannot destroy it */
@@ -28,8 +28,8 @@ struct CUstream_st {
     struct tt_emu_mark *last;   /* completes with all work up to now, if `last_valid` */
     bool      last_valid;
 
-    struct tt_emu_capture *capture; /* NULL, or the one it is part of; under tt_emu_graph_lock */
-    struct tt_emu_nodes captured;   /* what the next node of the capture depends on; likewise */
+    struct tt_emu_capture *capture; /* capture of this stream, or NULL; under tt_emu_graph_lock */
+    struct tt_emu_nodes captured;   /* dependencies of the next captured node; likewise */
 };
 
 #define TT_EMU_PRIORITY_LOWEST 0
@@ -40,13 +40,12 @@ CUresult tt_emu_stream_create(CUcontext context, unsigned flags, int priority, C
 /* Returns at once; the stream ends when its work is done. */
 CUresult tt_emu_stream_destroy(CUstream stream);
 
-/* The stream that a handle of the program means: NULL and CU_STREAM_LEGACY,
- * CU_STREAM_PER_THREAD, or a live stream; CUDA_ERROR_INVALID_HANDLE otherwise. NULL means the
- * stream of the current device. */
+/* The stream of a handle: NULL and CU_STREAM_LEGACY (the stream of the current device),
+ * CU_STREAM_PER_THREAD, or a live stream; otherwise CUDA_ERROR_INVALID_HANDLE. */
 CUresult tt_emu_stream_of(CUstream handle, CUstream *out);
 
 /* Sets whether NULL means the stream of the calling thread in tt_emu_stream_of, for this thread;
- * returns the value before. */
+ * returns the previous value. */
 bool tt_emu_stream_null_per_thread(bool on);
 
 /* Adds work, which the stream then owns, also on error. Waits for other streams as the rules of
@@ -75,11 +74,11 @@ struct tt_emu_mark *tt_emu_stream_mark(CUstream stream);
  * stream that is prepared. */
 CUresult tt_emu_stream_join_default(CUstream stream);
 
-/* Lets the stream wait for a mark. Takes no reference of the caller. */
+/* Makes the stream wait for a mark. The caller keeps its reference. */
 void tt_emu_stream_wait(CUstream stream, struct tt_emu_mark *mark);
 
-/* Waits for the stream, and by the rules of default streams for what it waits for. Returns the
- * sticky error of its device, or that of tt_emu_stream_join_default. Fails while the stream is
+/* Waits for the stream, and for other streams according to the rules of default streams. Returns
+ * the sticky error of its device, or that of tt_emu_stream_join_default. Fails while the stream is
  * being captured. */
 CUresult tt_emu_stream_synchronize(CUstream stream);
 

@@ -209,7 +209,7 @@ CUresult tt_emu_vmm_map(CUdeviceptr at, size_t bytes, size_t offset,
     return st;
 }
 
-/* With the lock held: whether mappings fill the range, and none reaches over its ends. */
+/* With the lock held: whether mappings fill the range, and none extends beyond it. */
 static bool filled(CUdeviceptr at, size_t bytes)
 {
     size_t sum = 0;

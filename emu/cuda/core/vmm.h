@@ -1,4 +1,4 @@
-/* Virtual memory management: addresses, physical memory, and mappings of the one into the other. */
+/* Virtual memory management: addresses, physical memory, and mappings between them. */
 #ifndef TT_EMU_VMM_H
 #define TT_EMU_VMM_H
 
@@ -21,12 +21,12 @@ CUresult tt_emu_vmm_map(CUdeviceptr p, size_t bytes, size_t offset,
                         CUmemGenericAllocationHandle handle);
 CUresult tt_emu_vmm_unmap(CUdeviceptr p, size_t bytes);
 
-/* Both ends of the range are ends of mappings. */
+/* Both ends of the range must be ends of mappings. */
 CUresult tt_emu_vmm_set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access,
                                size_t n);
 CUresult tt_emu_vmm_get_access(CUdeviceptr p, const CUmemLocation *where, unsigned long long *out);
 
-/* A new file descriptor for memory that was created for sharing, and the way back. */
+/* Create a file descriptor for memory that was created for sharing, or a handle from one. */
 CUresult tt_emu_vmm_export(CUmemGenericAllocationHandle handle, int *fd);
 CUresult tt_emu_vmm_import(int fd, CUmemGenericAllocationHandle *out);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Lets the work take until `end_ns`. */
+/* Extends the work to the time that it would take on the described device. */
 static void last_until(uint64_t end_ns)
 {
     const struct timespec end = { (time_t)(end_ns / 1000000000u), (long)(end_ns % 1000000000u) };

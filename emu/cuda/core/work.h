@@ -84,10 +84,10 @@ struct tt_emu_work {
 /* Performs the work in the calling thread. Returns an error that sticks to the device, or 0. */
 CUresult tt_emu_work_run(struct tt_emu_work *work, int device);
 
-/* A deep copy; not of marks, which get another reference. */
+/* Makes a deep copy. Marks are shared, with another reference. */
 void tt_emu_work_copy(struct tt_emu_work *to, const struct tt_emu_work *from);
 
-/* Releases what the work owns. */
+/* Releases the resources of the work. */
 void tt_emu_work_fini(struct tt_emu_work *work);
 
 #endif

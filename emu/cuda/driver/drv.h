@@ -1,4 +1,4 @@
-/* What all calls of the driver share. */
+/* Helpers of all calls of the driver. */
 #ifndef TT_EMU_DRV_H
 #define TT_EMU_DRV_H
 
@@ -14,7 +14,7 @@ CUresult tt_emu_drv_device_exists(CUdevice device);
  * runtime, the driver creates none. */
 CUresult tt_emu_drv_device(int *device);
 
-/* The stream that a handle means, with the same errors. */
+/* The stream of a handle, with the same errors. */
 CUresult tt_emu_drv_stream(CUstream handle, CUstream *out);
 
 #endif

@@ -23,7 +23,7 @@ static void *symbol(const char *name, const char *suffix)
     return found;
 }
 
-/* The newest version of a call: "cuMemAlloc" gives cuMemAlloc_v2. */
+/* The newest version of a call: "cuMemAlloc" returns cuMemAlloc_v2. */
 CUresult CUDAAPI cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags,
                                   CUdriverProcAddressQueryResult *result)
 {

@@ -98,7 +98,7 @@ static CUresult value_op(CUstream stream, enum tt_emu_work_kind kind, CUdevicept
     const unsigned known = kind == TT_EMU_VALUE_WAIT ? 3u : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
     struct tt_emu_range r;
 
-    if (flags & ~known)         /* a flush of remote writes is not supported either */
+    if (flags & ~known)         /* CU_STREAM_WAIT_VALUE_FLUSH is not supported either */
         return CUDA_ERROR_INVALID_VALUE;
     if (!at || at % bytes || !tt_emu_memory_find(at, &r) || at + bytes > r.base + r.bytes)
         return CUDA_ERROR_INVALID_VALUE;
@@ -132,7 +132,7 @@ static CUresult batch_one(CUstream stream, const CUstreamBatchMemOpParams *p)
         return cuStreamWriteValue64(stream, p->writeValue.address, p->writeValue.value64,
                                     p->writeValue.flags);
     case CU_STREAM_MEM_OP_BARRIER:
-        return CUDA_SUCCESS;        /* the order of a stream is that of its memory accesses */
+        return CUDA_SUCCESS;        /* a stream performs its memory accesses in order */
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }

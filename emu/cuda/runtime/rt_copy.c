@@ -4,7 +4,7 @@
 #include "copy.h"
 #include "machine.h"
 
-/* The sides that a direction states. */
+/* The sides of a copy direction. */
 struct sides {
     enum tt_emu_side to, from;
 };
@@ -120,7 +120,7 @@ cudaError_t CUDARTAPI cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaS
     return copy_box(p, stream, true);
 }
 
-/* Both devices are found from the addresses; the numbers must exist. */
+/* The addresses determine both devices, but the ordinals must be valid. */
 static CUresult devices_exist(int a, int b)
 {
     const CUresult st = tt_emu_device_ready(a);

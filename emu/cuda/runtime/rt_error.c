@@ -35,7 +35,7 @@ int tt_emu_rt_refused(const char *name, _Atomic int *noted)
     return (int)tt_emu_rt_error((cudaError_t)tt_emu_refused(name, noted));
 }
 
-/* An error that sticks to the device stays. */
+/* A sticky error of the device is not cleared. */
 cudaError_t CUDARTAPI cudaGetLastError(void)
 {
     const cudaError_t error = cudaPeekAtLastError();

@@ -66,7 +66,7 @@ cudaError_t CUDARTAPI cudaGraphAddMemcpyNode1D(cudaGraphNode_t *out, cudaGraph_t
 {
     struct tt_emu_work work = { .kind = TT_EMU_COPY };
 
-    (void)kind;             /* the addresses show it */
+    (void)kind;             /* determined from the addresses */
     if (!dst || !src || !count)
         return tt_emu_rt_error(cudaErrorInvalidValue);
     work.copy = (struct tt_emu_copy){

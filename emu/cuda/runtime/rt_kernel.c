@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The function of a host symbol, or a CUfunction of cudaGetFuncBySymbol. */
+/* Launches the function of a host symbol, or a CUfunction of cudaGetFuncBySymbol. */
 static CUresult launch(const void *key, dim3 grid, dim3 block, void **arguments, size_t shared,
                        cudaStream_t handle)
 {
@@ -27,7 +27,7 @@ static CUresult launch(const void *key, dim3 grid, dim3 block, void **arguments,
     return st ? st : tt_emu_stream_push(s, &work);
 }
 
-/* The runtime has another code than the driver for dimensions and shared memory. */
+/* For invalid dimensions or sizes, the runtime and the driver have different error codes. */
 static cudaError_t launched(CUresult st)
 {
     if (st == CUDA_ERROR_INVALID_VALUE)

@@ -11,7 +11,7 @@
 
 /* ---- hints, which have no effect on emulated memory ---- */
 
-/* Hints are for managed memory, as a whole. */
+/* Checks that a hint is for managed memory of a single allocation. */
 static CUresult managed(const void *p, size_t bytes)
 {
     struct tt_emu_range r;

@@ -1,4 +1,4 @@
-/* The variants for default streams of threads (per_thread.h). */
+/* The variants for per-thread default streams (per_thread.h). */
 #include "rt.h"
 
 #include "per_thread.h"

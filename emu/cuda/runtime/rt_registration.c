@@ -1,5 +1,5 @@
-/* What code of nvcc calls before main: its kernels and variables are for a GPU only. They are
- * registered by name, so that a launch gives the right error. */
+/* Calls that code compiled by nvcc makes before main. Its kernels and variables are for a GPU only.
+ * They are registered by name, so that a launch returns the right error. */
 #include "rt.h"
 
 #include "kernel.h"

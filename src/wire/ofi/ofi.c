@@ -10,7 +10,8 @@
 #include "base/status.h"
 #include "wire/wires.h"
 
-/* polls between polls of the inner tcp wire, which reports only ends and new incarnations */
+/* polls between polls of the inner tcp wire, which reports only ended processes and new
+ * incarnations */
 #define LOOK_EVERY 64
 /* polling interval of a sleeper for completion queues that do not wake it */
 #define NAP_NS TT_MS
@@ -39,8 +40,8 @@ static void endpoints_withdraw(struct tt_ofi *o, struct tt_ofi_region *r)
         tt_ofi_grant_end(r, r->grants->lane);
 }
 
-/* The registration may remain, even if peers have the key. Peers write only after a CTS, and the
- * endpoints of granted ones are closed. */
+/* The registration may remain, even if peers have the key. Peers write only after a CTS, and
+ * endpoints with such a CTS are closed. */
 static void ofi_region_withdraw(struct tt_rput_region *r)
 {
     struct tt_ofi *o = tt_ofi_of(r->public.wire);
@@ -153,7 +154,7 @@ static int ofi_poll(struct tt_wire *w, struct tt_done *done, int max)
     return n + tt_rput_news_report(&o->base.news, done + n, max - n);
 }
 
-/* Returns whether the link needs polling while asleep: its completion queue does not wake; or an
+/* Returns whether a sleeper must poll the link: its completion queue does not wake a sleeper; an
  * operation is incomplete or was not accepted, which no queue reports; or nothing was received yet,
  * so the provider may still be connecting. */
 static bool ofi_link_needs_polling(const struct tt_ofi_link *link)

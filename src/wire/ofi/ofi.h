@@ -52,12 +52,13 @@
 #include "wire/rput/rput_queue.h"
 #include "wire/wire.h"
 
-#define TT_OFI_SLOTS 64             /* messages per lane that the receiver has not applied */
-#define TT_OFI_DEPTH 128            /* messages per lane, queued or in flight */
-#define TT_OFI_RESERVED 48          /* reserved of these for inline messages */
+/* maximum messages per lane that the receiver has not applied */
+#define TT_OFI_SLOTS 64
+#define TT_OFI_DEPTH 128            /* maximum messages per lane, queued or in flight */
+#define TT_OFI_RESERVED 48          /* of these, reserved for inline messages */
 #define TT_OFI_RECEIVES 160         /* receives posted per endpoint */
 #define TT_OFI_SENDS 128            /* operations in flight per endpoint */
-#define TT_OFI_SENDS_RESERVED 8     /* reserved of these for acknowledgements and CTS */
+#define TT_OFI_SENDS_RESERVED 8     /* of these, reserved for acknowledgements and CTS */
 #define TT_OFI_NOTES 16             /* acknowledgements and CTS in flight */
 #define TT_OFI_CHUNK_BYTES TT_INLINE_BYTES
 #define TT_OFI_CHUNKS 32            /* buffers per lane for copied payloads longer than a slot */
@@ -152,7 +153,7 @@ struct tt_ofi_lane {
     uint32_t nends;                 /* maximum number; those from `nopen` on could not be opened */
     uint32_t nopen, nboth;          /* nopen: open at this end; nboth: open at both ends and in
                                        use */
-    struct tt_dqplb_lanes load;     /* of the endpoints; those not proven usable are down */
+    struct tt_dqplb_lanes load;     /* load of the endpoints; those not proven usable are down */
     struct fid_mr *mine_mr;         /* of the link region, if registrations are per endpoint */
     struct tt_ofi_op *receives;     /* [TT_OFI_RECEIVES] */
     uint32_t nunposted;             /* receives not posted yet: a stack of their indices */
@@ -191,8 +192,8 @@ struct tt_ofi_link {
                                        receive buffers of the lanes. In state HANDSHAKE endpoints
                                        exist, but are not yet known to both ends */
     struct tt_ofi *ofi;
-    struct tt_rput_session session; /* of the endpoints. Once the peer's hello is received, ours
-                                       have the peer's addresses */
+    struct tt_rput_session session; /* of the endpoints. Once the peer's hello is received, our
+                                       endpoints have the peer's addresses */
     bool broken;                    /* recovery starts in the next poll */
     uint32_t setbacks;              /* errors since the last acknowledgement */
 
@@ -214,7 +215,7 @@ struct tt_ofi_provider {
     struct fid_domain *domain;
     struct fid_av *av;
     char name[48], device[64];      /* "tcp;ofi_rxm", "eth0" */
-    bool local;                     /* only processes of this host */
+    bool local;                     /* reaches only processes of this host */
     bool per_endpoint;              /* memory is registered per endpoint (FI_MR_ENDPOINT) */
     bool ordered;                   /* a record arrives after the writes posted before it;
                                        otherwise it is sent when these are complete at the target */
@@ -235,10 +236,10 @@ struct tt_ofi_provider {
 struct tt_ofi {
     struct tt_rput base;
     struct tt_ofi_provider provider;
-    pthread_mutex_t lock;           /* objects of the provider's domain are for one thread at a
-                                       time (FI_THREAD_DOMAIN): the holder of the progress lock,
-                                       or a thread that makes or undoes a registration. Not held
-                                       during calls of the registry, which takes it */
+    pthread_mutex_t lock;           /* objects of the provider's domain are for one thread at a time
+                                       (FI_THREAD_DOMAIN): the holder of the progress lock, or a
+                                       thread that makes or undoes a registration. Not held during
+                                       calls of the registry, which acquires it */
     uint32_t turn;
     uint32_t nends;                 /* endpoints of a link's data lane */
     char unreached[192];            /* wire.unreached */
@@ -318,7 +319,7 @@ tutti_status tt_ofi_ends_open(struct tt_ofi_link *link);
 void tt_ofi_ends_close(struct tt_ofi_link *link);
 /* Adds the peer's endpoints to ours. */
 bool tt_ofi_ends_connect(struct tt_ofi_link *link, const struct tt_ofi_hello *theirs);
-/* Takes a free operation to fill in. NULL if not more than `reserved` are free. */
+/* Returns a free operation to fill in, or NULL if at most `reserved` are free. */
 struct tt_ofi_op *tt_ofi_op_take(struct tt_ofi_lane *lane, uint32_t reserved);
 void tt_ofi_op_give(struct tt_ofi_op *op);
 /* Post an operation. False: not now (the lane is stuck), or never (the link is broken); the
@@ -326,10 +327,10 @@ void tt_ofi_op_give(struct tt_ofi_op *op);
 bool tt_ofi_post_record(struct tt_ofi_op *op, const uint8_t *record, uint32_t bytes);
 bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr, uint64_t target,
                        uint64_t key);
-/* Connects the lane's further endpoints with the peer's, as far as they accept operations; then
- * they are used. */
+/* Connects the lane's further endpoints to the peer's, if they accept operations now. Connected
+ * endpoints are used. */
 void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane);
-/* Returns whether one of them is not connected yet. */
+/* Returns whether a further endpoint of the lane is not connected yet. */
 bool tt_ofi_ends_wait(const struct tt_ofi_lane *lane);
 /* Posts the single receive of a further endpoint, which proves that it is reachable. If it is not
  * accepted now, tt_ofi_post_receives retries. Returns false if it never will be. */
@@ -343,7 +344,8 @@ extern const struct tt_rput_ops tt_ofi_link_ops;
 size_t tt_ofi_local_bytes(const struct tt_ofi *o);
 tutti_status tt_ofi_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
 /* Closes the link's endpoints and opens new ones, then retransmits what the peer has not applied.
- * Must not be called twice before the peer has followed, since it would miss one incarnation. */
+ * Must not be called twice before the peer has followed, since the peer would miss one
+ * incarnation. */
 void tt_ofi_link_break(struct tt_ofi_link *link);
 /* Recovers the link if it is marked broken; otherwise sends. */
 void tt_ofi_link_progress(struct tt_ofi_link *link);

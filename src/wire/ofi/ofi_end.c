@@ -309,8 +309,8 @@ bool tt_ofi_post_write(struct tt_ofi_op *op, const void *data, struct fid_mr *mr
                                          flags, &op->context));
 }
 
-/* The lower rank sends first, so the ends do not connect to each other at once. The other end uses
- * the endpoint after a receive. */
+/* The lower rank sends first, so the two ends do not connect simultaneously. The other end uses the
+ * endpoint after a receive. */
 void tt_ofi_connect_endpoints(struct tt_ofi_lane *lane)
 {
     static const uint64_t applied[TT_RPUT_STREAMS];     /* the contents are ignored */

@@ -27,8 +27,8 @@ static bool load_symbol(void *handle, const char *symbol, void *function)
     return found;
 }
 
-/* Some libraries that it loads (for PSM) install signal handlers that print a stack and exit, even
- * at Control-C. Restores the program's handlers. */
+/* Some libraries that libfabric loads (for PSM) install signal handlers that print a stack and
+ * exit, even on Control-C. Restores the program's handlers. */
 static void *open_quietly(void)
 {
     static const int signals[] = { SIGINT, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGTERM };

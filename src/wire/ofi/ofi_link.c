@@ -33,7 +33,7 @@ static uint32_t nends_of(const struct tt_ofi *o, uint32_t lane)
     return lane == TT_RPUT_DATA ? o->nends : 1;
 }
 
-/* For the lanes, and for connecting further endpoints. */
+/* Memory of the lanes, and buffers to connect further endpoints. */
 size_t tt_ofi_local_bytes(const struct tt_ofi *o)
 {
     return TT_RPUT_STREAMS * (size_t)LANE_BYTES + (o->nends - 1) * (size_t)TT_OFI_PROBE_BYTES;
@@ -297,8 +297,8 @@ static void ofi_link_up(struct tt_ofi_link *link)
 {
     tt_rput_link_up(&link->base, &link->theirs);
     for (uint32_t i = 0; i < TT_RPUT_STREAMS && link->ofi->base.conf.rank < link->base.peer; i++)
-        tt_ofi_lane_flush(&link->lanes[i]);     /* connects them now: providers connect at the
-                                                   first message */
+        tt_ofi_lane_flush(&link->lanes[i]);     /* connects the endpoints now: providers connect at
+                                                   the first message */
     tt_ofi_link_pump(link);
 }
 

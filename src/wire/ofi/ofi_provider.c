@@ -26,8 +26,8 @@ struct search {
     size_t nreasons, names_end;     /* lengths: of all reasons, and up to the end of the last
                                        list of names */
     const char *last_why;
-    const char *reported[NAMES_MAX];    /* names of providers with a reason, from libfabric's
-                                           lists */
+    const char *reported[NAMES_MAX];    /* providers whose refusal is already in `reasons`; the
+                                           strings belong to libfabric's lists */
     size_t ntold;
 };
 

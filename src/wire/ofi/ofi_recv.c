@@ -48,8 +48,8 @@ static bool is_same(const struct tt_rput_target *a, const struct tt_rput_target 
            a->bytes == b->bytes;
 }
 
-/* Data written to a region is dropped with its signal unless this was granted. Returns false if a
- * correct peer cannot have sent the record. */
+/* Data written to a region is dropped with its signal unless a CTS granted the write. Returns false
+ * if a correct peer cannot have sent the record. */
 static bool ofi_apply_record(struct tt_ofi_lane *lane, const struct tt_ofi_record *r,
                              const uint8_t *payload)
 {

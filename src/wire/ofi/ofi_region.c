@@ -8,7 +8,7 @@
 
 /* ---- registrations ---- */
 
-/* An unpredictable key of the provider's key size. */
+/* Returns an unpredictable key of the provider's key size. */
 static uint64_t random_key(const struct tt_ofi_provider *p)
 {
     const size_t bytes = p->info->domain_attr->mr_key_size;
@@ -34,8 +34,8 @@ static bool set_device(struct fi_mr_attr *attr, const struct tt_device_memory *w
     return attr->iface == FI_HMEM_SYSTEM || p->hmem;
 }
 
-/* device: NULL for host memory. The provider itself finds a way to device memory; a dma-buf is not
- * used here. */
+/* device: NULL for host memory. The provider selects the method of access to device memory; a
+ * dma-buf is not used here. */
 static int mr_register(const struct tt_ofi_provider *p, void *mem, size_t bytes, uint64_t access,
                        const struct tt_device_memory *device, struct fid_mr **mr)
 {
@@ -103,8 +103,8 @@ void *tt_ofi_mr_desc(struct fid_mr *mr)
 /* ---- registrar ---- */
 
 /* Converts a libfabric error to an errno. Its own errors, and "try again", count as lack of memory:
- * idle registrations are then evicted, and memory that still cannot be registered is accessed in
- * another way. */
+ * idle registrations are then evicted, and memory that still cannot be registered is accessed by
+ * another method. */
 static int errno_of(int err)
 {
     return -err < FI_ERRNO_OFFSET && err != -FI_EAGAIN ? -err : ENOMEM;

@@ -15,7 +15,7 @@ static uint8_t *staging_at(const struct tt_ofi_lane *lane, uint64_t message)
     return lane->staging + message % TT_OFI_DEPTH * TT_OFI_SLOT_BYTES;
 }
 
-/* Takes a free one of n buffers, whose bits are in *used. Returns false if none is free. */
+/* Allocates one of n buffers, whose bits are in *used. Returns false if none is free. */
 static bool buffer_take(uint32_t *used, uint32_t n, uint8_t *index)
 {
     const int at = __builtin_ffs((int)~*used);      /* from 1; 0: all are used */
@@ -241,10 +241,11 @@ static uint64_t piece_at(const struct tt_ofi_lane *lane, const struct tt_ofi_out
     return m->base.bytes - posted < most ? m->base.bytes - posted : most;
 }
 
-/* Operations posted together have FI_MORE except the last. Providers may delay them until then, so
- * the next operation must certainly be posted in this pump. These functions return whether this
- * holds: for the next write after a piece of `bytes`; for the record; for any operation after the
- * next record. The operation about to be posted is already taken. */
+/* All operations posted together have FI_MORE, except the last. A provider may delay an operation
+ * with FI_MORE until the next one, which must therefore certainly follow in this pump. These
+ * functions return whether it does: the next write after a piece of `bytes`; the record; any
+ * operation of `message` after an earlier record. The operation about to be posted is already
+ * taken. */
 static bool write_follows(const struct tt_ofi_lane *lane, const struct tt_ofi_out *m,
                           uint64_t bytes)
 {
@@ -332,7 +333,7 @@ static bool write_segment(struct tt_ofi_lane *lane, struct tt_ofi_out *m)
             return true;
         }
         if (!lane->stuck)
-            return false;       /* the lack of space is not the endpoint's */
+            return false;       /* the endpoint has space; another resource is exhausted */
     }
     return false;
 }
@@ -382,7 +383,7 @@ static void pump_records(struct tt_ofi_lane *lane)
 }
 
 /* With providers that use connections, the lower rank's first message on each lane connects. If
- * both ends connected at once, one would be refused, and its operations would fail. */
+ * both ends connected simultaneously, one would be refused, and its operations would fail. */
 static bool lane_may_send(const struct tt_ofi_lane *lane)
 {
     return lane->met || lane->link->ofi->base.conf.rank < lane->link->base.peer;
@@ -536,7 +537,7 @@ bool tt_ofi_source_gone(struct tt_ofi_lane *lane, const struct tt_rput_region *r
         reading |= m->writes > 0 && !lane->link->ofi->provider.copies;
         m->source = tt_rput_source(&lane->link->ofi->base.regions, m->base.data, m->base.bytes);
         if (m->source)
-            continue;       /* still in another region */
+            continue;       /* the bytes are also in another region */
         if (i < lane->sent && m->writes == 0)
             m->orphan = true;
         else

@@ -12,8 +12,8 @@
  *    message. It must also be woken by a write without a following operation, unless that
  *    arrives without progress calls. Otherwise the wire polls periodically.
  *
- * Passing proves nothing about a network that reorders packets: there the provider's claim
- * counts. */
+ * A passed test proves nothing about a network that reorders packets: there the provider's claim is
+ * trusted. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@
 #define PATIENCE_NS (10 * TT_SECOND)    /* timeout of a wait */
 /* minimum number of checks, as this process may have had little CPU time */
 #define PATIENCE_LOOKS 10000
-/* checks without an event, each followed by a millisecond */
+/* checks without an event, each followed by a pause of one millisecond */
 #define WAKE_LOOKS 500
 #define SETTLE_POLLS 200
 
@@ -243,8 +243,9 @@ static void post_receive(struct trial *t, struct pending *op)
 
 /* ---- tests ---- */
 
-/* Posts writes followed at once by a note, in a batch as links do. Sets *before: all had arrived
- * when the note did; *landed: all had arrived when they were reported as complete. */
+/* Posts writes followed at once by a note, in a batch as links do. Sets *before to whether all
+ * writes had arrived before the note. Clears *landed if the data of a write had not arrived when it
+ * was reported as complete. */
 static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed)
 {
     memset(t->source, value, BYTES);
@@ -263,8 +264,8 @@ static bool try_order(struct trial *t, uint8_t value, bool *before, bool *landed
     return trial_wait(t, &t->sent.over);
 }
 
-/* Posts single writes. Each must be reported and have arrived by then; the target makes no calls
- * between the report and the check. */
+/* Posts single writes. Each must be reported, and its data must have arrived by then. The target
+ * makes no calls between the report and the check. */
 static bool try_delivery(struct trial *t, uint8_t value)
 {
     memset(t->source, value, BYTES);

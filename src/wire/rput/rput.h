@@ -29,10 +29,10 @@
 struct tt_rput;
 struct tt_rput_link;
 
-/* One thing that both ends of a link replace together, e.g. a queue pair. Its n-th *incarnation* at
- * one end works with the n-th of the other end. Each end announces its own with a *hello*, and that
- * it can receive from the peer's with *ready*. An end that is ready and has received the peer's
- * ready may send. */
+/* An object that both ends of a link replace together, e.g. a queue pair. Its n-th *incarnation* at
+ * one end is connected to the n-th at the other end. Each end announces its incarnation with a
+ * *hello*. With *ready* it announces that it can receive from the peer's incarnation. An end that
+ * is ready and has received the peer's ready may send. */
 struct tt_rput_session {
     uint32_t index;                 /* in the mailbox */
     uint32_t incarnation;           /* from 1; equal at both ends when it works */
@@ -59,17 +59,18 @@ struct tt_rput_link {
     uint8_t *local;                 /* [rput->local_bytes], zeroed */
 };
 
-/* What a transport adds. None is called for a link that is lost, except bytes. */
+/* Functions of a transport. Only `bytes` is called for a lost link. */
 struct tt_rput_ops {
-    size_t link_bytes;              /* of the transport's struct of a link, allocated as zeros */
+    size_t link_bytes;              /* size of the transport's link struct, which is allocated
+                                       zeroed */
     size_t hello_bytes;             /* maximum bytes of a hello */
     uint32_t nsessions;             /* of a link */
     const char *purpose;            /* "verbs: links", for memory statistics */
     /* The tcp wire has connected the peer, and mine and local are mapped: allocates the rest, and
-     * sends the first hello. On failure end cleans up. */
+     * sends the first hello. On failure `end` cleans up. */
     tutti_status (*begin)(struct tt_rput_link *link);
-    /* Frees everything but mine and local. Afterwards nothing accesses these. Also called if begin
-     * was not. */
+    /* Frees everything but mine and local. Afterwards nothing accesses these two. Also called if
+     * `begin` was not called. */
     void (*end)(struct tt_rput_link *link);
     /* Processes hellos and readiness of the peer. May lose the link. */
     void (*step)(struct tt_rput_link *link);
@@ -77,11 +78,11 @@ struct tt_rput_ops {
     void (*drain)(struct tt_rput_link *link);
     /* Writes the hello of a session's incarnation to out[hello_bytes]; returns its length. */
     size_t (*hello)(struct tt_rput_link *link, const struct tt_rput_session *s, uint8_t *out);
-    /* Closing: pushes what is posted; returns whether some of it has not arrived yet. first: the
+    /* While closing: sends posted messages; returns whether some have not arrived yet. first: the
      * first call for this link. */
     bool (*linger)(struct tt_rput_link *link, bool first);
     uint64_t (*bytes)(const struct tt_rput_link *link);     /* memory, excluding mine and local */
-    /* Their counters, as tt_wire_ops.lanes. */
+    /* Counters of the link's lanes, as tt_wire_ops.lanes. */
     void (*lanes)(struct tt_rput_link *link, bool next, tt_wire_lane_fn *add, void *arg);
 };
 
@@ -113,7 +114,7 @@ static inline struct tt_rput *tt_rput_of(struct tt_wire *w)
 /* Returns UNSUPPORTED, with the reason, if the configuration needs encryption or forwarded ports,
  * which `what` ("RDMA devices") cannot provide. */
 tutti_status tt_rput_check(const char *name, const char *what, const struct tt_wire_conf *conf);
-/* Fills the fields of a wire that is zero. */
+/* Fills the fields of a zeroed wire. */
 void tt_rput_init(struct tt_rput *r, const struct tt_wire_ops *wire_ops,
                   const struct tt_rput_ops *ops, const struct tt_wire_conf *conf);
 /* Opens the epoll set, its timer, and the inner tcp wire, which listens at its own port. On failure
@@ -141,8 +142,8 @@ tutti_status tt_rput_wire_source(struct tt_wire *w, void *mem, size_t bytes,
 void tt_rput_tcp_step(struct tt_rput *r);
 /* One step of each link. Sets `mending`. */
 void tt_rput_links_step(struct tt_rput *r);
-/* The link is usable at both ends; theirs: key of the peer's link region. Reported the first
- * time. */
+/* The link is usable at both ends; theirs: key of the peer's link region. The first time, poll
+ * reports it. */
 void tt_rput_link_up(struct tt_rput_link *link, const struct tt_rkey *theirs);
 /* Ends the link permanently, notifies the peer unless status is OK, and reports it by poll. Its
  * link region remains until the wire closes. why: in static storage. No effect on a lost link. */
@@ -164,9 +165,9 @@ uint64_t tt_rput_session_ready(const struct tt_rput_link *link, const struct tt_
 /* Copies the peer's hello of the current incarnation, which has arrived, to out[hello_bytes]. */
 void tt_rput_session_read(const struct tt_rput_link *link, const struct tt_rput_session *s,
                           uint8_t *out);
-/* Notifies the peer that this end gives the link up. Returns false if there is no space. */
+/* Notifies the peer that this end abandons the link. Returns false if there is no space. */
 bool tt_rput_refuse(struct tt_rput_link *link);
-/* Returns whether the peer has given the link up. */
+/* Returns whether the peer has abandoned the link. */
 bool tt_rput_is_refused(const struct tt_rput_link *link);
 
 #endif

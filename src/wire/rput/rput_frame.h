@@ -38,10 +38,10 @@ enum { TT_RPUT_CONTROL, TT_RPUT_DATA };
 enum tt_rput_kind {
     TT_RPUT_PUT = 1,                /* end of a message: its payload follows, or was written
                                        before */
-    TT_RPUT_VOID,                   /* end of a dropped message: only its number counts */
+    TT_RPUT_VOID,                   /* end of a dropped message: only its sequence number is used */
     TT_RPUT_RTS,                    /* RTS: requests an address for this message's bytes */
     TT_RPUT_CTS,                    /* CTS: the response to an RTS */
-    TT_RPUT_ACK                     /* only `applied` counts */
+    TT_RPUT_ACK                     /* only `applied` is used */
 };
 enum {
     TT_RPUT_WANT_ACK = 1u << 0,
@@ -57,8 +57,8 @@ struct tt_rput_record {
     struct tt_rput_target data;     /* CTS: offset and bytes are address and key to write to */
     uint32_t signal_region, signal_generation;
     uint64_t signal_offset, signal_value;
-    uint32_t applied[TT_RPUT_STREAMS];  /* low bits: how much of each stream in the other direction
-                                           the sender has applied */
+    uint32_t applied[TT_RPUT_STREAMS];  /* low bits of the number of messages (verbs: segments) that
+                                           the sender has applied of each opposite stream */
 };
 
 /* Describes a put; whole: the payload follows the record. */

@@ -78,7 +78,7 @@ static void tcp_connected(struct tt_rput *r, uint32_t peer, const struct tt_link
 {
     struct tt_rput_link *link = link_create(r, peer);
 
-    if (!link) {        /* there may be memory when the end of the connection is reported */
+    if (!link) {        /* tcp_lost tries again to create the link, to report its loss */
         tcp_end(r, peer, "out of memory for the link");
         return;
     }
@@ -120,8 +120,8 @@ void tt_rput_link_lose(struct tt_rput_link *link, tutti_status status, const cha
         return;
     tt_log(status == TUTTI_ERR_PEER_LOST || status == TUTTI_OK ? TT_LOG_INFO : TT_LOG_WARN,
            "%s: the link to rank %u ended: %s", name_of(r), link->peer, why);
-    /* otherwise the peer would wait; this link is not polled any more, so without space the end of
-     * the connection notifies it */
+    /* The peer would otherwise wait. This link is not polled any more; so if there is no space now,
+     * closing the connection notifies the peer. */
     if (status != TUTTI_OK && link->tcp.mine && !tt_rput_refuse(link))
         tcp_end(r, link->peer, "cannot send the refusal of a link");
     link->state = TT_RPUT_LOST;

@@ -22,7 +22,7 @@ struct tt_rput_out {
 struct tt_rput_queue {
     uint32_t peer;
     uint32_t depth;                 /* a power of two */
-    size_t out_bytes;               /* of the transport's struct of a message */
+    size_t out_bytes;               /* size of the transport's message struct */
     void *out;                      /* [depth], indexed by number modulo depth; NULL: none */
     uint64_t tail;                  /* the next message */
     uint64_t acked;                 /* the receiver has applied all messages before it */

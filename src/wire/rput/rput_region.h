@@ -37,10 +37,11 @@ struct tt_rput_slot {
 struct tt_rput_regions {
     /* set by the transport before tt_rput_regions_open */
     struct tt_wire *wire;
-    size_t region_bytes;            /* of the transport's struct of a region */
+    size_t region_bytes;            /* size of the transport's region struct */
     struct tt_registrar registrar;  /* pin NULL: memory needs no registration */
     uint16_t key_magic;             /* of its keys (rput_frame.h) */
-    void (*key)(const struct tt_rput_region *r, struct tt_blob *out);   /* NULL: that format */
+    void (*key)(const struct tt_rput_region *r, struct tt_blob *out);   /* NULL: the format of
+                                                                           rput_frame.h */
     /* Ends all use of the region's memory by this process and its peers. The region is not in the
      * table any more, and its memory is still registered. */
     void (*withdraw)(struct tt_rput_region *r);
@@ -72,7 +73,7 @@ tutti_status tt_rput_import(const struct tt_rput_regions *t, uint32_t peer,
 tutti_status tt_rput_refuse_key(const struct tt_rput_regions *t, uint32_t peer,
                                 const struct tt_blob *key);
 /* Registers the caller's memory again, for a region whose registration was revoked: sets pin and
- * handle. The earlier pin is the caller's to put. */
+ * handle. The caller must put the earlier pin. */
 tutti_status tt_rput_region_pin(struct tt_rput_region *r);
 
 /* Returns the live region of that id and generation, or NULL. */
@@ -90,7 +91,7 @@ struct tt_rput_region *tt_rput_region_next(const struct tt_rput_regions *t, uint
 bool tt_rput_region_covers(const struct tt_rput_region *r, const void *mem, uint64_t bytes);
 /* Returns whether a live region contains mem[bytes], registered or not. */
 bool tt_rput_covers(const struct tt_rput_regions *t, const void *mem, uint64_t bytes);
-/* Returns a usable region that contains mem[bytes], the one found last if it does. NULL: none. */
+/* Returns a usable region that contains mem[bytes], preferably the one found last. NULL: none. */
 struct tt_rput_region *tt_rput_source(struct tt_rput_regions *t, const void *mem, uint64_t bytes);
 
 /* ---- arrivals ---- */

@@ -8,9 +8,9 @@
  *
  * A sleeper sets `asleep` in its bell page, issues an expedited membarrier, checks once more, and
  * blocks on its eventfd. A poster stores the signal, then reads `asleep`. The sleeper's barrier
- * saves the poster its own. If the kernel has no such barrier, posters issue a fence; and also if
- * many ranks share a core (tt_wire.sleepy). The membarrier interrupts all cores, and took a quarter
- * of the time in which 1,024 ranks started on two cores. */
+ * saves the poster its own. If the kernel has no such barrier, or many ranks share a core
+ * (tt_wire.sleepy), posters issue a fence instead. The membarrier interrupts all cores: it took a
+ * quarter of the time to start 1,024 ranks on two cores. */
 #include "wire/shm/shm.h"
 
 #include <errno.h>

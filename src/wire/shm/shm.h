@@ -29,7 +29,7 @@
 /* Completions queued for poll, besides one connect and one loss per peer. */
 #define TT_SHM_DONES 64
 #define TT_SHM_ID_OF_CALLER (1ull << 32)    /* ids from here on: generation << 32 | slot */
-#define TT_SHM_LINKS_COUNTED 1024u  /* from this number on, links_max means any number */
+#define TT_SHM_LINKS_COUNTED 1024u  /* links_max of this value or more: unlimited */
 
 /* One page per process, mapped by all its peers. */
 struct tt_shm_bell {
@@ -80,15 +80,15 @@ struct tt_shm_vector {
 _Static_assert(sizeof(struct tt_shm_vector) == sizeof(struct iovec) && sizeof(size_t) == 8,
                "the kernel reads it");
 
-/* State of a write into another process: the writing thread, and the two targets, the guard page
- * and the data: see shm_writer.c. */
+/* State of a write into another process: the writing thread, and the two targets (guard page and
+ * data). See shm_writer.c. */
 struct tt_shm_writer {
     _Atomic uint32_t tid;
     struct tt_shm_vector there[2];
 };
 
-/* A pull request that receiver and sender copy together, each from its end: see shm_share.c. A word
- * is the request's tag (16 bits) and two 24-bit numbers. */
+/* A pull request that receiver and sender copy together, each from its end: see shm_share.c. Each
+ * word has the request's tag (16 bits) and two 24-bit numbers. */
 struct tt_shm_share {
     alignas(64) _Atomic uint64_t claim;     /* remaining range [front, back), in units of 4 KiB;
                                                0: closed */
@@ -112,7 +112,8 @@ _Static_assert(sizeof(struct tt_shm_permit) == 64, "a permit is a cache line");
 
 /* In the receiver's link segment, after the link region. */
 struct tt_shm_pulls {
-    alignas(64) _Atomic uint32_t readable;  /* 1: the owner of this memory can read the other's */
+    alignas(64) _Atomic uint32_t readable;  /* 1: the owner of this memory can read the other
+                                               process's memory */
     struct tt_shm_share share;
     struct tt_shm_permit permit[TT_SHM_PERMITS];
     struct tt_shm_pull_line line[TT_SHM_PULLS];
@@ -134,7 +135,8 @@ struct tt_shm_peer {
                                        the peer is on another host, or has ended */
     int fd;                         /* the socket; -1: none */
     int bell_fd;
-    uint64_t changes_sent;                  /* newest change of our segments that was sent to it */
+    uint64_t changes_sent;                  /* newest change of our segments that was sent to the
+                                               peer */
     uint64_t retry_ns;
     struct sockaddr_un addr;
     socklen_t addr_len;
@@ -149,19 +151,20 @@ struct tt_shm_peer {
     uint64_t nonce_at, nonce;       /* nonce: a random number in the peer's memory; nonce_at: its
                                        address there */
     uint64_t served;                /* number of the peer's completed pull requests */
-    struct tt_shm_pull request;          /* current pull request: a copy that the peer cannot change */
+    struct tt_shm_pull request;          /* current pull request: a copy that the peer cannot
+                                            change */
     uint64_t fetched;               /* bytes of it that have been copied */
     bool begun;                     /* the current request has been read */
     bool sharing;                   /* the current request may also be written by the peer */
     bool unwritable;                /* this process cannot write the peer's memory */
     bool threads_seen;              /* this process can read the states of the peer's threads */
-    uint8_t alone;                  /* number of shared requests in a row that the peer did not
-                                       help with */
-    uint32_t taken;                 /* pages from the front that this process took of the shared
-                                       request */
-    uint64_t permitted[TT_SHM_PERMITS];     /* regions of this process that it may write into; 0:
-                                               none */
-    uint32_t npulls;                /* our incomplete pull requests to it */
+    uint8_t alone;                  /* number of consecutive shared requests of which the peer
+                                       copied nothing */
+    uint32_t taken;                 /* pages of the shared request that this process took, from its
+                                       front */
+    uint64_t permitted[TT_SHM_PERMITS];     /* regions of this process that the peer may write into;
+                                               0: none */
+    uint32_t npulls;                /* our incomplete pull requests to the peer */
     struct tt_shm_pull_queue *asker;     /* our pull requests; allocated at the first */
 };
 
@@ -214,7 +217,7 @@ struct tt_shm {
                                        peers write the second */
     uint32_t npulls;                /* number of outstanding pull requests of all peers */
     struct tt_done *done;           /* ring of [done_cap], which grows with the number of peers:
-                                       each may connect and fail at once */
+                                       each peer may connect and fail at once */
     uint32_t done_head, done_tail, done_cap;
 };
 
@@ -268,7 +271,7 @@ static inline struct tt_shm_peer *tt_shm_peer_of(const struct tt_shm *w, uint32_
 }
 /* As tt_shm_peer_of, but creates the state if needed. NULL: out of memory. */
 struct tt_shm_peer *tt_shm_peer_make(struct tt_shm *w, uint32_t rank);
-/* Wakes the peer if it sleeps, after a store that it should see. */
+/* Wakes the peer if it sleeps, after a store that it should observe. */
 void tt_shm_ring(struct tt_shm_peer *peer);
 /* Reads `bytes` at `from` of that process to `to`. Returns 0, ESRCH if it is not the process with
  * `nonce` at `nonce_at`, or another errno. */
@@ -286,8 +289,8 @@ tutti_status tt_shm_listen(struct tt_shm *w);
 void tt_shm_poll_sockets(struct tt_shm *w);
 /* Receives the packets of the peer's socket. */
 void tt_shm_receive_packets(struct tt_shm *w, struct tt_shm_peer *peer);
-/* Sends the pending segment changes to the peer. If its socket is full, tt_shm_poll_sockets continues
- * later. */
+/* Sends the pending segment changes to the peer. If its socket is full, tt_shm_poll_sockets
+ * continues later. */
 void tt_shm_send_changes(struct tt_shm *w, struct tt_shm_peer *peer);
 void tt_shm_link_lost(struct tt_shm *w, struct tt_shm_peer *peer, tutti_status why);
 /* Sends BYE to connected peers, and unmaps the memory of links. */
@@ -312,10 +315,10 @@ void tt_shm_regions_close(struct tt_shm *w);
 
 /* ---- shm_cma.c ---- */
 
-/* Enables single copy if the system allows a process to read another's memory. */
+/* Enables single copy if the kernel allows a process to read another's memory. */
 void tt_shm_cma_open(struct tt_shm *w);
-/* Checks whether this process can read the peer, which has `nonce` at `nonce_at` (0: it disallows
- * reads), and notifies it. */
+/* Checks whether this process can read the peer, which has `nonce` at `nonce_at` (0: the peer
+ * disallows reads), and sends it the result. */
 void tt_shm_cma_check_peer(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t nonce_at,
                            uint64_t nonce);
 /* Posts the put as a pull request. Returns false if there is no space now. */
@@ -354,10 +357,10 @@ uint64_t tt_shm_pulls_bytes(const struct tt_shm_peer *peer);
 /* Allocates w->guard. Returns false if out of memory. */
 bool tt_shm_guard_open(struct tt_shm *w);
 void tt_shm_guard_close(struct tt_shm *w);
-/* Checks whether the threads of the peer, whose pid is known, are visible under the ids that it
- * uses. Otherwise it must not write here. */
+/* Checks whether the threads of the peer, whose pid is known, are visible under the thread IDs that
+ * the peer uses. Otherwise the peer must not write here. */
 void tt_shm_writer_check_peer(struct tt_shm_peer *peer);
-/* From now on no call starts to write; one may be in progress. */
+/* Prevents further writes; one may still be in progress. */
 void tt_shm_writer_stop(struct tt_shm_writer *r);
 /* State of a wait for the end of a write. */
 struct tt_shm_writing {
@@ -425,7 +428,8 @@ enum tt_shm_rest {
 };
 enum tt_shm_rest tt_shm_share_rest(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t *at,
                                    uint64_t *bytes);
-/* Returns whether nothing remains to take while the sender is writing; it rings when done. */
+/* Returns whether nothing remains to take while the sender is still writing; the sender rings the
+ * bell when done. */
 bool tt_shm_share_waits(const struct tt_shm *w, const struct tt_shm_peer *peer);
 /* When it returns, the peer does not write here any more. Does nothing if the peer's request is not
  * shared. */

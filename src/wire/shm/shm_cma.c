@@ -4,8 +4,8 @@
  * A put to such memory is a pull request: a line in the receiver's link segment with source and
  * destination. The receiver's poll serves the requests in order. It reads the bytes from the sender
  * directly to their destination, raises the signal, and marks the request as done; the sender's
- * poll reports it. This makes one copy, by the receiver. Long ones are shared by both
- * (shm_share.c); recently written data may be copied by the sender (shm_push.c).
+ * poll reports it. The receiver thus makes one copy. Both processes share long copies
+ * (shm_share.c); the sender may copy recently written data (shm_push.c).
  *  - Target memory that is deregistered is safe at once: its owner is the writer, or stops the
  *    writer.
  *  - Source memory that is deregistered is revoked. The sender changes the request from POSTED to
@@ -15,11 +15,11 @@
  * While pull requests are pending, other puts to that peer also become requests (without bytes), so
  * signals stay in order.
  *
- * Whether a peer is readable is found by reading: each HELLO has the address of a random number.
- * The kernel may refuse for many reasons (users, dumpable, ptrace scope, seccomp, namespaces),
- * possibly in one direction only. Each later read also reads that number, in the same system call
- * and so from the same address space. This detects a process that has ended, executed another
- * program, or whose pid was reused, before the data is used. */
+ * Whether a peer is readable is determined by reading: each HELLO has the address of a random
+ * number. The kernel may refuse for many reasons (users, dumpable, ptrace scope, seccomp,
+ * namespaces), possibly in one direction only. Each later read also reads that number, in the same
+ * system call and so from the same address space. This detects a process that has ended, executed
+ * another program, or whose pid was reused, before the data is used. */
 #include "wire/shm/shm.h"
 
 #include <errno.h>
@@ -109,7 +109,7 @@ static struct tt_shm_pull_queue *pull_queue_of(struct tt_shm_peer *peer)
     return peer->asker;
 }
 
-/* Copies an inline source, until the receiver has read it. NULL: no space now. */
+/* Copies an inline source; the copy is kept until the receiver has read it. NULL: no space now. */
 static const uint8_t *keep_copy(struct tt_shm_pull_queue *k, const void *local, uint64_t bytes,
                                 uint64_t *end)
 {

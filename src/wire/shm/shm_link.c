@@ -25,7 +25,7 @@ struct packet {
     uint32_t magic, kind;
     uint32_t rank, nranks;
     uint8_t secret[16];
-    uint64_t id, bytes;             /* SEGMENT: which one; HELLO: bytes of the link region */
+    uint64_t id, bytes;             /* SEGMENT: its id and size; HELLO: bytes of the link region */
     uint32_t fence;                 /* HELLO: 1: this process does not issue the membarrier of a
                                        sleeper */
     uint32_t slot;                  /* SEGMENT, FORGET: slot in the sender's table */
@@ -107,7 +107,7 @@ static bool no_descriptor_is_free(void)
 /* Receives one packet and up to 3 descriptors (-1 if missing). Returns 1: a packet; 0: none now;
  * -1: end of file or an invalid packet; -2: a packet whose descriptors were dropped because none
  * was free. The caller owns all received descriptors. A peer that closes without having read our
- * packets resets the connection. The system reports ECONNRESET once before the peer's last packets,
+ * packets resets the connection. The kernel reports ECONNRESET once before the peer's last packets,
  * which include its BYE. */
 static int recv_packet(int fd, struct packet *p, int fds[3])
 {
@@ -289,7 +289,7 @@ static void shm_link_up(struct tt_shm *w, struct tt_shm_peer *peer)
     });
 }
 
-/* Many links carry a few short messages only, which use a few of its pages. */
+/* Pages are allocated at their first access: many links carry only a few short messages. */
 static tutti_status create_own_segment(struct tt_shm *w, struct tt_shm_peer *peer)
 {
     return peer->mine.base ? TUTTI_OK
@@ -395,7 +395,7 @@ static void explain_scarcity(struct tt_shm *w, uint32_t rank, uint32_t theirs, u
 }
 
 /* Two ranks use shared memory only if both have descriptors for links to all ranks of the host.
- * Both decide by the same numbers: the layout, and the links_max of their addresses. */
+ * Both decide from the same values: the layout, and links_max in their addresses. */
 static bool descriptors_suffice(struct tt_shm *w, uint32_t rank, uint32_t theirs)
 {
     const uint32_t npeers = count_local_peers(w),

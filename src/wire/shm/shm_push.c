@@ -1,10 +1,10 @@
-/* Push: a put whose bytes the sender has just written, and so has in its cache. It is faster if the
- * sender writes them to the destination than if the receiver fetches each line from that cache. The
- * sender may do so if the receiver permits it, for one region of its caller's memory, until that is
- * deregistered. The permit is a line in the receiver's link segment. There the sender announces its
- * write, checks that the permit is still valid, and writes (shm_writer.c makes that safe). The
- * signal follows as a pull request without bytes (shm_cma.c), so signals stay in order. Data that
- * could not be written becomes an ordinary pull request. */
+/* Push, for puts whose bytes the sender has just written, so that they are in its cache. It is
+ * faster if the sender writes them to the destination than if the receiver fetches each line from
+ * that cache. The sender may do so if the receiver permits it, for one region of its caller's
+ * memory, until that is deregistered. The permit is a line in the receiver's link segment. There
+ * the sender announces its write, checks that the permit is still valid, and writes (shm_writer.c
+ * makes that safe). The signal follows as a pull request without bytes (shm_cma.c), so signals stay
+ * in order. Data that could not be written becomes an ordinary pull request. */
 #include "wire/shm/shm.h"
 
 static struct tt_shm_permit *permits_in(const struct tt_shm *w, const struct tt_segment *link)

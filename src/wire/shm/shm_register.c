@@ -130,8 +130,8 @@ void tt_shm_dereg(struct tt_region *region)
 }
 
 /* A private mapping of the same file shows the same bytes until a page is written. An atomic write
- * that changes nothing, and so loses no concurrent write of another thread, makes each page
- * private. Done only once: a private page exists nowhere else. */
+ * of the same value makes each page private, without losing a concurrent write of another thread.
+ * Not repeated for a private page, whose contents are no longer in the file. */
 static bool take_pages(struct tt_shm_shared *s, size_t from, size_t n, size_t page)
 {
     char *const at = (char *)s->seg.base + from * page;

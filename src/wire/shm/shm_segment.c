@@ -20,8 +20,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Allocates the pages of a new file by writing a byte to each: lack of memory is an error here, and
- * SIGBUS later. */
+/* Allocates the pages of a new file by writing a byte to each: lack of memory is an error here, but
+ * SIGBUS at a later access. */
 static int write_pages(int fd, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -33,8 +33,8 @@ static int write_pages(int fd, size_t bytes)
 }
 
 /* Allocates the memory. Populating respects the advice for huge pages. If the kernel (before 5.14)
- * or a sandbox does not allow it, with whatever error, the pages are allocated through the file,
- * and the file's error is returned. Lack of memory is reported at once. */
+ * or a sandbox refuses it, with any error, the pages are allocated through the file, and the file's
+ * error is returned. Lack of memory is reported at once. */
 static int reserve_pages(int fd, void *base, size_t bytes)
 {
     int err;
@@ -48,8 +48,8 @@ static int reserve_pages(int fd, void *base, size_t bytes)
     return err && err != ENOSPC && err != ENOMEM ? write_pages(fd, bytes) : err;
 }
 
-/* Returns whether the system never allocates more than it has (vm.overcommit_memory=2). Then a page
- * that cannot be allocated at its first access ends the process by SIGBUS. */
+/* Returns whether the kernel never overcommits memory (vm.overcommit_memory=2). Then a page that
+ * cannot be allocated at its first access kills the process with SIGBUS. */
 static bool is_strict_system(void)
 {
     FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
@@ -74,7 +74,7 @@ static tutti_status check_available_memory(size_t bytes)
     return TUTTI_OK;
 }
 
-/* Above this limit the kernel ends the process with SIGXFSZ. */
+/* Above this limit the kernel kills the process with SIGXFSZ. */
 static tutti_status check_file_size(size_t bytes)
 {
     struct rlimit limit;

@@ -16,11 +16,11 @@ enum tt_segment_pages {
     TT_PAGES_NOW,       /* lack of memory is an error of the call */
     TT_PAGES_LATER      /* at the first access to each page: for small segments that are rarely used
                            as a whole. Lack of memory is then handled by the kernel (OOM killer).
-                           With vm.overcommit_memory=2: as NOW, because it would be SIGBUS */
+                           With vm.overcommit_memory=2: as NOW, because it would cause SIGBUS */
 };
 
-/* Creates and maps a zeroed segment; large ones on huge pages if the system grants them. On success
- * the caller owns *seg and releases it with tt_segment_fini; on error *seg is unchanged. */
+/* Creates and maps a zeroed segment; large ones on huge pages if the kernel provides them. On
+ * success the caller owns *seg and releases it with tt_segment_fini; on error *seg is unchanged. */
 tutti_status tt_segment_create(struct tt_segment *seg, size_t bytes, enum tt_segment_pages pages);
 /* Maps a peer's segment. Takes ownership of its descriptor, on success and on error. PROTOCOL if
  * the file is smaller than `bytes`. */

@@ -12,9 +12,9 @@
 #define UNITS_MAX ((1u << 24) - 1)
 #define PIECE_UNITS_MIN (32768u >> UNIT_SHIFT)
 #define PIECE_UNITS_MAX (524288u >> UNIT_SHIFT)
-/* shared requests in a row without help, until sharing is tried rarely: */
+/* after this many consecutive shared requests without help, sharing is tried rarely: */
 #define ALONE_MAX 2u
-#define SELDOM 16u                          /* once in this many requests */
+#define SELDOM 16u                          /* then one request in this many is shared */
 
 /* Words of a share. A request's tag is never 0, so 0 is a closed share. */
 #define FAILED (1u << 23)
@@ -38,8 +38,8 @@ static uint64_t back_in(uint64_t word)
 
 static uint64_t units_of(uint64_t bytes) { return (bytes + (1u << UNIT_SHIFT) - 1) >> UNIT_SHIFT; }
 
-/* Returns half of the remaining units: both sides halve the rest in turn, so they end at about the
- * same time. */
+/* Returns half of the remaining units: both sides halve the rest in turn, so they finish at about
+ * the same time. */
 static uint64_t half_of(uint64_t left)
 {
     const uint64_t n = left / 2;
@@ -76,9 +76,9 @@ bool tt_shm_share_open(struct tt_shm *w, struct tt_shm_peer *peer, uint8_t *to)
     return true;
 }
 
-/* Checks the claim word of the current request, of which the peer may only lower `back`. If it is
- * invalid, nothing is taken as written by the peer and nothing remains to take: the rest is read as
- * after a failure. */
+/* Checks the claim word of the current request, of which the peer may only lower `back`. An invalid
+ * word counts as a failure of the peer: nothing more is taken, none of its writes counts, and the
+ * receiver reads the rest. */
 static bool claim_is_valid(const struct tt_shm_peer *peer, uint64_t word)
 {
     return tag_in(word) == tt_shm_tag_of(peer->served) && front_in(word) == peer->taken &&
@@ -110,8 +110,8 @@ bool tt_shm_share_take(struct tt_shm *w, struct tt_shm_peer *peer, uint64_t most
     return true;
 }
 
-/* Returns the unit from which the sender, which took all from `back` on, has written its part;
- * *failed: it will not write more. */
+/* Returns the first unit that the sender, which took all from `back` on, has written; *failed: it
+ * will not write more. */
 static uint64_t written_from(const struct tt_shm_share *s, const struct tt_shm_peer *peer,
                              uint64_t back, bool *failed)
 {
@@ -191,15 +191,15 @@ static bool share_write_part(struct tt_shm *w, struct tt_shm_peer *peer, struct 
                              uint64_t tag, const uint8_t *from, uint64_t at, uint64_t bytes)
 {
     tt_shm_writer_aim(&s->writer, peer, s->to + at, bytes);
-    if (tag_in(atomic_load(&s->claim)) != tag)  /* closed before the lengths were set, which
-                                                   would then stay set */
+    if (tag_in(atomic_load(&s->claim)) != tag)  /* the share was closed before the lengths were set,
+                                                   so closing did not zero them */
         return false;
     return tt_shm_writer_go(&s->writer, w, peer, from + at, bytes);
 }
 
-/* Units that the sender takes: normally like the receiver. If it is idle, and the receiver began
- * with half or more, it takes all of the rest, up to 512 KiB: each side then makes one system
- * call. */
+/* Returns how many units the sender takes: normally as the receiver does. If it is idle, and the
+ * receiver began with half or more, the sender takes the whole rest, up to 512 KiB: each side then
+ * makes one system call. */
 static uint64_t writers_piece(const struct tt_shm *w, uint64_t front, uint64_t back, uint64_t units)
 {
     const uint64_t left = back - front;

@@ -1,12 +1,12 @@
 /* Writing into another process needs more care than reading:
  *  - The owner may revoke the memory during a write. It sets a flag that the writer checks before
  *    each call, and zeroes the length in the iovec. The iovec is in shared memory, and the kernel
- *    reads it when the call starts. A call that has not started therefore writes nothing, however
- *    late it comes. A started call ends before its thread does anything else. The owner waits for
- *    that, at most for the copy of a piece. The wait ends when the writer reports the end, or when
- *    its thread is stopped, sleeps outside that call, or is gone. Thus a stopped process is not
- *    waited for. A thread that keeps running without reporting (e.g. in a signal handler), or that
- *    is frozen in the call, is waited for: the system does not show whether it is in the call.
+ *    reads it when the call starts. A call that starts later therefore writes nothing. A started
+ *    call completes before its thread does anything else. The owner waits for that, at most for the
+ *    copy of a piece. The wait ends when the writer reports completion, or when its thread is
+ *    stopped, sleeps outside that call, or has exited. Thus the owner does not wait for a stopped
+ *    process. It does wait for a thread that runs without reporting (e.g. in a signal handler), or
+ *    that is frozen in the call: the kernel does not show whether it is in the call.
  *  - The pid may have been reused. The call first writes to a guard page that the owner has at a
  *    random address. If that page is missing or not writable, the call fails before it changes
  *    anything. */
@@ -95,7 +95,7 @@ static bool thread_is_elsewhere(pid_t pid, uint32_t tid)
     if (!fgets(line, sizeof line, f))
         line[0] = 0;
     fclose(f);
-    at = strrchr(line, ')');    /* end of its name, which may contain any character */
+    at = strrchr(line, ')');    /* end of the thread's name, which may contain any character */
     if (!at || at[1] != ' ')
         return false;
     return at[2] == 'S' ? !thread_is_writing(pid, tid) : at[2] && !strchr("RD", at[2]);

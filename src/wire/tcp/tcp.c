@@ -24,7 +24,8 @@
 #define POLLS_WATCHED 64    /* polls in a row without arm, after which epoll is skipped */
 #define LOOK_EVERY 32       /* polls between checks of epoll in that state */
 #define EVENTS_MAX 64
-#define FAR_NS (5 * TT_MS)  /* more than any round trip within a site, or delay of a busy host */
+/* longer than any round trip within a site, or scheduling delay of a busy host */
+#define FAR_NS (5 * TT_MS)
 
 /* ---- memory ---- */
 
@@ -281,15 +282,15 @@ static void receive_secure(struct tt_tcp *t)
             tt_tcp_lane_receive(t->active[i]);
 }
 
-/* Leaves out epoll if no thread has slept for a while. On loopback, its wake-up for each
- * packet takes the sender's CPU a tenth of the time of a short exchange. */
+/* Stops watching lanes by epoll if no thread has slept for a while. On loopback, the wake-up for
+ * each packet takes a tenth of the time of a short exchange, on the sender's CPU. */
 static void stop_watching_idle_epoll(struct tt_tcp *t)
 {
     if (!t->wire.unheard && !t->wire.crowded && ++t->polls == POLLS_WATCHED)
         tt_tcp_lanes_watch(t, false);
 }
 
-/* Completions first: none of a link may follow its loss. */
+/* Reports completions first: no completion of a link may follow its loss. */
 static int tcp_report(struct tt_tcp *t, struct tt_done *done, int max)
 {
     int n = 0;
@@ -308,7 +309,7 @@ static int tcp_report(struct tt_tcp *t, struct tt_done *done, int max)
 static int tcp_poll(struct tt_wire *w, struct tt_done *done, int max)
 {
     struct tt_tcp *t = tt_tcp_of(w);
-    /* by epoll, whose cost does not depend on the number of lanes */
+    /* then lanes are read by epoll, whose cost does not depend on their number */
     const bool watched = t->wire.crowded && !t->wire.unheard;
     const bool few = t->nactive <= (watched ? 1u : TT_TCP_FEW_LANES);
 

@@ -36,14 +36,14 @@
 
 #define TT_TCP_LANES_MAX TT_DQPLB_LANES_MAX
 #define TT_TCP_QUEUE_DEPTH 256          /* frames queued per lane and class */
-/* reserved of these for inline frames, if one queue serves all classes */
+/* of these, reserved for inline frames if one queue serves all classes */
 #define TT_TCP_RESERVED 64
 #define TT_TCP_INLINE_BYTES (256u << 10)    /* maximum queued inline bytes of a link */
 /* receive buffer of a lane: the longest read, plus data already read */
 #define TT_TCP_BUFFER_BYTES (48u << 10)
 /* Bytes of one read: 16 KiB with frames fit in one call; more would copy large payloads twice. */
 #define TT_TCP_READ_BYTES 20480u
-/* For payloads of 16 to 40 KiB, which would need two calls with READ_BYTES, and take longer. */
+/* For payloads of 16 to 40 KiB, which would need two calls with READ_BYTES, and thus more time. */
 #define TT_TCP_READ_MORE 45056u
 #define TT_TCP_READ_LESS 5120u          /* for longer payloads; more than TT_TCP_BRIEF_BYTES */
 #define TT_TCP_BRIEF_BYTES 4096u        /* maximum bytes of a read after which the next one peeks */
@@ -108,16 +108,17 @@ struct tt_tcp_queue {
 struct tt_tcp_lane {
     enum tt_tcp_watched watch;
     int fd;                     /* -1: not connected */
-    struct tt_stream *stream;   /* TLS over fd, which it owns; NULL: plain */
+    struct tt_stream *stream;   /* TLS over fd, which it owns; NULL: unencrypted */
     bool more;                  /* TLS may hold received bytes that the socket does not report */
     struct tt_tcp_link *link;
     uint32_t number;            /* index among the link's lanes */
-    bool unready;               /* opened by this end, without the peer's READY yet: nothing is
-                                   sent on it, so it may end without an effect on the link */
+    bool unready;               /* opened by this end, without the peer's READY yet: nothing is sent
+                                   on it, so its end does not affect the link */
     uint8_t failures;           /* attempts to open it that failed in a row */
     bool dirty;                 /* is in tt_tcp.dirty */
     bool blocked;               /* the kernel accepted less than offered: wait for EPOLLOUT */
-    uint32_t watching;          /* epoll events besides the end: EPOLLIN, EPOLLOUT */
+    uint32_t watching;          /* epoll events EPOLLIN, EPOLLOUT; the connection's end is always
+                                   reported */
     bool send_closed;                  /* the peer accepts no more data */
     uint64_t far_ns;            /* retry interval while blocked, for a far peer; 0: near */
     uint64_t try_ns;            /* far and blocked: time of the next retry */
@@ -200,10 +201,10 @@ struct tt_tcp_link {
     uint32_t nlanes;            /* agreed maximum; 0 before the link is up */
     bool initiator;             /* this end opens the lanes */
     bool on_demand;             /* not all lanes are opened at once (tcp_demand.c) */
-    uint32_t requested;         /* lanes before this number exist or are being opened, or the
-                                   initiator was asked to; others do not exist */
-    uint32_t wanted;            /* number of lanes that the data needs; more than requested: poll
-                                   requests them */
+    uint32_t requested;         /* lanes with a lower index exist, are being opened, or were
+                                   requested from the initiator; others do not exist */
+    uint32_t wanted;            /* number of lanes that the data needs; if it exceeds `requested`,
+                                   poll requests them */
     bool untried;               /* initiator: memory was short, so a requested lane may be neither
                                    open nor being opened; tried again when all lanes are full */
     uint32_t beside;            /* a lane over the same rail as the first; 0: none */
@@ -240,13 +241,13 @@ struct tt_tcp_link {
     struct tt_tcp_way order[1 + TT_TCP_ENDPOINTS];  /* candidates, best first */
     uint8_t ncandidates, candidate;
     uint32_t failures, silent_attempts;     /* of the first lane */
-    uint64_t starved_ns;                /* time since when no descriptor has been free to
-                                           connect; 0: one is free */
+    uint64_t starved_ns;                /* start of the time without a free descriptor to connect;
+                                           0: one is free */
     bool refused;               /* the failure of TLS was logged */
     uint64_t nonce;
     uint32_t offer;             /* number of lanes that this end offers in the handshake; 0: not
                                    sent yet */
-    uint32_t promised;          /* further lanes that are agreed, or may be, and do not exist yet */
+    uint32_t promised;          /* further lanes, agreed or still offered, that do not exist yet */
 };
 #define TT_TCP_NOBODY UINT32_MAX
 
@@ -279,9 +280,9 @@ struct tt_tcp {
     uint8_t rail;                       /* our rail, or TT_TCP_NO_RAIL */
     bool lanes_free;                    /* the user did not set the number of lanes */
     uint32_t far_lanes;                 /* TUTTI_FAR_LANES */
-    uint64_t far_ns;                    /* round trip from which a link gets more lanes than
-                                           conf.lanes on demand, if lanes_free; 0: any, also on
-                                           this machine */
+    uint64_t far_ns;                    /* minimum round trip of a link that gets more than
+                                           conf.lanes lanes on demand, if lanes_free; 0: every link,
+                                           also on this machine */
     bool lost;                          /* a link was lost since the last poll */
     bool lanes_wanted;                  /* a link may have wanted > requested */
     struct tt_ifaddr ifaddrs[64];
@@ -296,8 +297,8 @@ struct tt_tcp {
     uint32_t nfar_blocked;              /* number of far lanes that are blocked */
     struct tt_tcp_lane *dirty;
     struct tt_rput_news_list news;
-    void (*link_lost)(struct tt_tcp_link *link);    /* ends connection attempts of a lost link */
-    void (*lane_lost)(struct tt_tcp_lane *lane);    /* tries later to open a lane again that has
+    void (*link_lost)(struct tt_tcp_link *link);    /* aborts connection attempts of a lost link */
+    void (*lane_lost)(struct tt_tcp_lane *lane);    /* schedules another attempt for a lane that has
                                                        ended before it was ready */
 
     struct tt_tcp_handshake *greetings;  /* connections that are not lanes yet */
@@ -376,15 +377,16 @@ bool tt_tcp_lane_reserve(struct tt_tcp_lane *lane);
 /* Makes the connection a lane, which then owns it. False: out of memory, which is excluded if the
  * lane was just reserved and fd is watched. */
 bool tt_tcp_lane_open(struct tt_tcp_lane *lane, int fd, struct tt_stream *stream);
-/* The peer has the lane, too: data may be sent on it from now on. */
+/* The peer also has the lane: data may be sent on it from now on. */
 void tt_tcp_lane_ready(struct tt_tcp_lane *lane);
-/* Tells the peer, which has opened the lane, that this end has it. */
+/* Sends READY to the peer, which has opened the lane. */
 void tt_tcp_lane_welcome(struct tt_tcp_lane *lane);
-/* A lane has ended on which nothing was sent: closes it. The link ends, with status OK, if it was
- * the last one. */
+/* Closes a lane that has ended before anything was sent on it. If it was the last one, the link
+ * ends with status OK. */
 void tt_tcp_lane_drop(struct tt_tcp_lane *lane);
 void tt_tcp_link_up(struct tt_tcp_link *link);
-/* A lane has ended after the peer's BYE. The link ends, with status OK, with its last lane. */
+/* Closes a lane that has ended after the peer's BYE. If it was the last one, the link ends with
+ * status OK. */
 void tt_tcp_lane_ended(struct tt_tcp_lane *lane);
 /* Ends the link permanently: closes its lanes, drops its descriptors, and reports the loss by poll.
  * Its memory remains until the next poll, so callers may still access it; its structs and region
@@ -420,8 +422,8 @@ int tt_tcp_rail_endpoint(const struct tt_tcp *t, uint32_t peer, const struct tt_
 bool tt_tcp_rail_bind(const struct tt_tcp *t, int fd, uint8_t rail);
 
 /* ---- tcp_offer.c ---- */
-/* Returns how many lanes we offer a peer, to which fd is the first connection: fewer than it should
- * have if few descriptors are free. Constant for a link. */
+/* Returns how many lanes we offer a peer, to which fd is the first connection: fewer than desired
+ * if few descriptors are free. Constant for a link. */
 uint32_t tt_tcp_offer(struct tt_tcp_link *link, int fd);
 /* Lowers the offer of the initiator, before its CONFIRM, if fd has a shorter round trip by now. */
 void tt_tcp_offer_confirm(struct tt_tcp_link *link, int fd);
@@ -443,22 +445,22 @@ void tt_tcp_want_lanes(struct tt_tcp_link *link);
 tutti_status tt_tcp_listen(struct tt_tcp *t);
 void tt_tcp_accept(struct tt_tcp *t);
 tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_blob *address);
-/* Opens the lanes that links want, or asks their initiators to. */
+/* Opens the lanes that links want, or requests them from the initiators. */
 void tt_tcp_request_lanes(struct tt_tcp *t);
 void tt_tcp_handshake_step(struct tt_tcp_handshake *g);       /* the connection is readable or
                                                                writable */
-/* handles deadlines, frees ended ones */
+/* Handles deadlines, and frees completed handshakes. */
 void tt_tcp_handshakes_expire(struct tt_tcp *t, uint64_t now_ns);
 uint64_t tt_tcp_handshakes_deadline(const struct tt_tcp *t);
 void tt_tcp_handshakes_end(struct tt_tcp_link *link);
-/* Opens a lane later that has ended before it was ready. */
+/* Schedules another attempt for a lane that has ended before it was ready. */
 void tt_tcp_lane_retry(struct tt_tcp_lane *lane);
 void tt_tcp_handshakes_close(struct tt_tcp *t);
 
 /* ---- tcp_send.c ---- */
 int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n);
-/* mem[bytes] is being deregistered: queued frames with data there are copied if partly sent, or
- * made void. */
+/* mem[bytes] is being deregistered: queued frames with data there are copied if they are partly
+ * sent, and otherwise made void. */
 void tt_tcp_sources_gone(struct tt_tcp *t, const void *mem, size_t bytes);
 
 /* ---- tcp_write.c ---- */
@@ -524,8 +526,8 @@ void tt_tcp_targets_gone(struct tt_tcp *t, const struct tt_rput_region *r);
 ssize_t tt_tcp_recv(int fd, struct tt_stream *stream, void *data, size_t bytes);
 ssize_t tt_tcp_send(int fd, struct tt_stream *stream, const struct iovec *parts, int nparts,
                     bool apart);
-/* Reads once, into the payload's destination or the buffer. *room: the bytes read, as only the next
- * read shows whether there are more. */
+/* Reads once, into the payload's destination or the buffer. Sets *room to the bytes read, since
+ * only the next read shows whether there are more. */
 ssize_t tt_tcp_secure_read(struct tt_tcp_lane *lane, size_t *room);
 /* Returns whether the stream holds unsent bytes of the lane. */
 bool tt_tcp_secure_holds(struct tt_tcp_lane *lane);

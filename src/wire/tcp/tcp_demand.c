@@ -1,8 +1,8 @@
 /* Lanes to far peers, opened on demand, if the user has not set their number.
  *
- * One connection over a long line is slow: after a loss it reduces its window, which then grows
- * over many round trips. Several connections lose less each. But short data on many connections is
- * slower than on one, since their windows grow with use.
+ * One connection over a long-distance link is slow: after a loss it reduces its window, which then
+ * grows over many round trips. With several connections, a loss affects only one of them. But short
+ * data on many connections is slower than on one, since their windows grow with use.
  *
  * Lanes are therefore opened when there is data for them: whenever a put waits because the existing
  * ones have MOST_BYTES each that the kernel has not accepted. Data is sent on the first lanes with
@@ -11,12 +11,12 @@
  * one. Once bulk data has another lane, lane 0 is left to urgent frames and responses, which would
  * wait behind it.
  *
- * The initiator opens lanes, as it may be the only end that can connect; the other end asks it to
- * (TT_FRAME_LANES). Lanes stay open until the link ends. */
+ * The initiator opens lanes, as it may be the only end that can connect; the other end requests
+ * lanes from it (TT_FRAME_LANES). Lanes stay open until the link ends. */
 #include "wire/tcp/tcp.h"
 
-/* About what a connection carries per round trip over a line that loses a packet in 5000, or after
- * four round trips over one that does not. */
+/* Approximate bytes per round trip of a connection that loses one packet in 5000, or after four
+ * round trips without loss. */
 #define FILL_BYTES (256u << 10)
 #define MOST_BYTES (2 * FILL_BYTES)
 #define FIRST_LANES 4u      /* the first step, of which three carry bulk data */
@@ -48,7 +48,8 @@ void tt_tcp_want_lanes(struct tt_tcp_link *link)
         bytes += link->load.lane[i].bytes;
     }
     if (up < link->requested || bytes < FILL_BYTES)
-        return;     /* those that are being opened may suffice; or too many messages wait */
+        return;     /* lanes that are being opened may suffice; or the put waits for something
+                       else */
     wanted = 2 * up > FIRST_LANES ? 2 * up : FIRST_LANES;
     if (wanted > link->nlanes)
         wanted = link->nlanes;

@@ -10,7 +10,7 @@
  *  16 generation  20 signal region  24 signal generation  28 token
  *  32 offset      40 bytes        48 signal offset     56 signal value       all little-endian
  *
- * One frame is written and read per message, so plain loads and stores are used, not a
+ * One frame is written and read per message, so direct loads and stores are used, not a
  * tt_reader. */
 
 #define MARK 0x54 /* detects a misaligned stream at the next header */
@@ -74,7 +74,7 @@ static bool frame_is_valid(const struct tt_frame *f)
     if (f->kind < TT_FRAME_PUT || f->kind >= TT_FRAME_KINDS || f->flags & ~TT_FRAME_FLAGS)
         return false;
     if (numbered ? (marks & ~TT_DQPLB_FAST) != TT_DQPLB_NOTIFY : marks != 0)
-        return false; /* each message is one segment; others have no segment */
+        return false; /* each message is one segment; other frames have no segment */
     if (f->signal_op > TT_SIGNAL_ADD || (f->signal_op != TT_SIGNAL_NONE && !message))
         return false;
     if (f->flags & TT_FRAME_GONE && f->kind != TT_FRAME_GOT && f->kind != TT_FRAME_OLD)

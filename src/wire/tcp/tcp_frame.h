@@ -15,8 +15,8 @@
 
 enum tt_frame_kind {
     TT_FRAME_PUT = 1,   /* payload for region + offset, then the signal */
-    TT_FRAME_VOID,      /* a put whose source was revoked before it was sent: only its number
-                           counts */
+    TT_FRAME_VOID,      /* a put whose source was revoked before it was sent; only its sequence
+                           number is used */
     TT_FRAME_ACK,       /* all messages before the number `word` have arrived */
     TT_FRAME_GET,       /* requests `bytes` bytes at region + offset */
     TT_FRAME_GOT,       /* response to the get `token`; with TT_FRAME_GONE: the region does not
@@ -24,7 +24,7 @@ enum tt_frame_kind {
     TT_FRAME_ATOMIC,    /* adds `bytes` to the word at region + offset, then the signal */
     TT_FRAME_OLD,       /* response to the atomic `token`: `bytes` is the old value */
     TT_FRAME_BYE,       /* last frame of a connection that closes in order */
-    TT_FRAME_LANES,     /* asks the initiator of the link to open its lanes before the number
+    TT_FRAME_LANES,     /* requests from the link's initiator all lanes with an index below
                            `token` */
     TT_FRAME_READY,     /* first frame to the initiator on a lane after the first: this end has the
                            lane, so data may be sent on it */
@@ -42,8 +42,8 @@ enum {
 struct tt_frame {
     uint8_t kind, flags;
     uint8_t signal_op;          /* enum tt_signal_op */
-    uint32_t word;              /* put, void, atomic: number among the messages to this peer, as
-                                   the word in dqplb.h of a message of one segment */
+    uint32_t word;              /* put, void, atomic: sequence number of the message, in the format
+                                   of dqplb.h for a message of one segment */
     uint32_t after;             /* a number, as in a word */
     uint32_t region, generation;
     uint32_t signal_region, signal_generation;

@@ -1,12 +1,12 @@
 /* Connection set-up. The initiator connects to the peer's candidate addresses in turn and sends
  * HELLO. The acceptor responds with WELCOME, and the initiator with CONFIRM. Only then is the link
- * up at the acceptor, so a connection that its initiator has given up has no effect. Further lanes
+ * up at the acceptor, so a connection that its initiator has abandoned has no effect. Further lanes
  * follow in the same way, with the nonce of the first.
  *
  * A further lane is complete with a fourth message, the acceptor's frame READY. Before it, the
  * initiator sends no data there: the acceptor may close the connection, because the link ends,
- * without having read CONFIRM. That the initiator then takes for a lane that was not opened. A lane
- * that does not connect is tried again, with longer and longer pauses.
+ * without having read CONFIRM. The initiator then treats the lane as not opened. A lane that does
+ * not connect is tried again, after increasing pauses.
  *
  * Both ends may start at once. The lower rank's connection wins. Having sent HELLO, it delays the
  * response to the other's HELLO (STANDBY), and accepts it only if its own attempt fails. The higher
@@ -37,7 +37,7 @@
 #define PAUSE_NS (50 * TT_MS)           /* before all candidates are tried again */
 #define STARVED_NS (2 * TT_SECOND)
 #define ROUNDS_MAX 3                    /* maximum rounds of failed attempts */
-/* before a further lane is tried again that has failed; doubled with each failure, up to 64 s */
+/* pause before a failed further lane is tried again; doubled with each failure, up to 64 s */
 #define LANE_PAUSE_NS TT_SECOND
 /* timeout for the WELCOME of a further lane: a middlebox may drop its connection without notice */
 #define LANE_WELCOME_NS (30 * TT_SECOND)
@@ -58,7 +58,8 @@ struct tt_tcp_handshake {
     enum tt_tcp_watched watch;
     enum greeting_state state;
     int fd;
-    struct tt_stream *stream;   /* TLS over fd, which it owns; NULL: plain, or no connection yet */
+    struct tt_stream *stream;   /* TLS over fd, which it owns; NULL: unencrypted, or no connection
+                                   yet */
     struct tt_tcp *tcp;
     struct tt_tcp_link *link;   /* NULL in state STRANGER */
     struct tt_tcp_handshake *next;
@@ -80,8 +81,8 @@ static bool is_outgoing(const struct tt_tcp_handshake *g)
     return g->state <= PAUSED;
 }
 
-/* Returns whether poll should look at our connection often. A further lane may wait long for
- * WELCOME: epoll wakes a sleeper, and other polls find it now and then. */
+/* Returns whether poll should check our connection often. A further lane may wait long for WELCOME:
+ * epoll wakes a sleeper, and polls check epoll periodically. */
 static bool is_opening(enum greeting_state state, uint32_t lane)
 {
     return state == CONNECTING || (state <= PAUSED && lane == 0);
@@ -98,7 +99,7 @@ static void greeting_set_state(struct tt_tcp_handshake *g, enum greeting_state s
     g->deadline_ns = deadline_ns;
 }
 
-/* Appends a new one, so that the list begins with the oldest. NULL: out of memory. */
+/* Appends a new handshake, so that the list begins with the oldest. NULL: out of memory. */
 static struct tt_tcp_handshake *greeting_create(struct tt_tcp *t, struct tt_tcp_link *link,
                                                 uint32_t lane)
 {
@@ -181,7 +182,7 @@ static bool greeting_send(struct tt_tcp_handshake *g, enum tt_hello_kind kind)
 
 enum greeting_status { GREETING_INCOMPLETE, GREETING_COMPLETE, GREETING_INVALID /* end of file, or not our protocol */ };
 
-/* Reads the other end's message and not a byte more: later data belongs to the lane. */
+/* Reads exactly the other end's message: later data belongs to the lane. */
 static enum greeting_status greeting_receive(struct tt_tcp_handshake *g, enum tt_hello_kind kind)
 {
     const struct tt_wire_conf *conf = &g->tcp->conf;
@@ -246,8 +247,8 @@ void tt_tcp_handshakes_close(struct tt_tcp *t)
 
 static void lanes_open(struct tt_tcp_link *link, uint32_t first);
 
-/* Opens the lanes that the link begins with. The other end may open them on demand only, and then
- * learns their number here. */
+/* Opens the initial lanes of the link, or requests them from the initiator, which may open lanes
+ * only on demand. */
 static void first_lanes_open(struct tt_tcp_link *link)
 {
     const struct tt_frame f = { .kind = TT_FRAME_LANES, .token = link->requested };
@@ -258,8 +259,8 @@ static void first_lanes_open(struct tt_tcp_link *link)
         tt_tcp_reply(link, &f, NULL, 0);    /* the queue is empty */
 }
 
-/* The first lane is agreed: the link is up. Ends other attempts for it, and responds to early
- * HELLOs of further lanes. */
+/* The first lane is agreed: the link is up. Aborts other attempts for this lane, and responds to
+ * early HELLOs of further lanes. */
 static void link_establish(struct tt_tcp_link *link, struct tt_tcp_handshake *g)
 {
     struct tt_tcp *t = link->tcp;
@@ -324,8 +325,8 @@ static socklen_t endpoint_sockaddr(const struct tt_tcp *t, const struct tt_tcp_e
     return sizeof *v6;
 }
 
-/* The route of the link's current candidate; of a further lane, over its own rail while that
- * connects. */
+/* Returns the route of the link's current candidate. A further lane uses its own rail unless that
+ * failed to connect. */
 static struct tt_tcp_way way_of(const struct tt_tcp_handshake *g)
 {
     const struct tt_tcp_link *link = g->link;
@@ -340,8 +341,8 @@ static struct tt_tcp_way way_of(const struct tt_tcp_handshake *g)
                         : (struct tt_tcp_way){ .rail = rail, .endpoint = (uint8_t)endpoint };
 }
 
-/* Pauses for about this time, at random, so that lanes that failed together are not tried again
- * together. */
+/* Pauses for about this time, with a random variation, so that lanes that failed together are not
+ * retried together. */
 static void attempt_pause(struct tt_tcp_handshake *g, uint64_t pause_ns)
 {
     uint32_t random;
@@ -350,7 +351,8 @@ static void attempt_pause(struct tt_tcp_handshake *g, uint64_t pause_ns)
     greeting_set_state(g, PAUSED, tt_now_ns() + pause_ns - pause_ns / 4 + random % (pause_ns / 2));
 }
 
-/* A further lane has not connected: it is tried again, soon at first. The link has others. */
+/* A further lane has not connected: schedules a retry, at first after a short pause. The link still
+ * has other lanes. */
 static void lane_failed(struct tt_tcp_handshake *g)
 {
     struct tt_tcp_lane *lane = &g->link->lanes[g->lane];
@@ -474,7 +476,8 @@ static void log_authentication_failure(struct tt_tcp_handshake *g)
     g->link->refused |= refused;
 }
 
-/* The candidate has failed: tries the next one, after all of them with a pause. */
+/* The candidate has failed: tries the next one; after the last one, pauses before the next
+ * round. */
 static void attempt_failed(struct tt_tcp_handshake *g)
 {
     struct tt_tcp_link *link = g->link;
@@ -513,7 +516,7 @@ static void attempt_silent(struct tt_tcp_handshake *g)
     attempt_failed(g);
 }
 
-/* Returns how long to wait for WELCOME; 0: without end. */
+/* Returns how long to wait for WELCOME; 0: no limit. */
 static uint64_t welcome_timeout_ns(const struct tt_tcp_handshake *g)
 {
     const struct tt_tcp_link *link = g->link;
@@ -559,8 +562,8 @@ static void attempt_received(struct tt_tcp_handshake *g)
         return;
     if (status == GREETING_COMPLETE && g->lane == 0)
         tt_tcp_offer_confirm(link, g->fd);
-    /* After CONFIRM the peer has the lane, and its end would lose the link: all memory is reserved
-     * before. */
+    /* After CONFIRM the peer has the lane, and closing it would lose the link. Therefore all memory
+     * is reserved first. */
     if (status == GREETING_INVALID || g->hello.nonce != link->nonce ||
         (g->lane > 0 && !tt_tcp_lane_reserve(&link->lanes[g->lane])) ||
         !greeting_send(g, TT_CONFIRM)) {
@@ -652,8 +655,8 @@ static const struct tt_tcp_endpoint *outside_of(const struct tt_tcp_address *a)
     return a->outside > 0 ? &a->endpoints[a->outside - 1] : NULL;
 }
 
-/* Returns whether both are behind different NATs: the peer's own addresses may then look near, but
- * are not. */
+/* Returns whether both are behind different NATs: the peer's own addresses may then appear to be
+ * near, but are not. */
 static bool is_behind_other_nat(const struct tt_tcp *t, const struct tt_tcp_address *a)
 {
     const struct tt_tcp_endpoint *theirs = outside_of(a);
@@ -666,8 +669,8 @@ static bool is_behind_other_nat(const struct tt_tcp *t, const struct tt_tcp_addr
 
 #define MERIT_WORST 3
 
-/* Returns the rank of a candidate, 0 best; -1: unusable. The own addresses of a peer behind NAT are
- * usable only by its neighbours. */
+/* Returns the preference of a candidate, 0: best; -1: unusable. A peer behind NAT is reachable at
+ * its own addresses only from behind the same NAT. */
 static int endpoint_merit(const struct tt_tcp *t, uint32_t peer, const struct tt_tcp_address *a,
                           const struct tt_tcp_endpoint *e)
 {
@@ -739,8 +742,8 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
     if (link->ncandidates == 0)
         return TUTTI_ERR_UNSUPPORTED;
     link->connect_called = true;
-    /* After the peer's own attempt got WELCOME, the peer may make it the link at any time. If
-     * another attempt of ours got WELCOME there, each end could drop the connection that the other
+    /* After the peer's own attempt got WELCOME, the peer may adopt it as the link at any time. If
+     * another attempt of ours also got WELCOME, each end could drop the connection that the other
      * keeps. If the peer's attempt fails, attempt_again follows. */
     if (!greeting_of(link, STANDBY, WELCOMED))
         attempt_open(link, 0);
@@ -749,7 +752,7 @@ tutti_status tt_tcp_connect(struct tt_wire *w, uint32_t peer, const struct tt_bl
 
 /* ---- incoming connections ---- */
 
-/* The peer starts another attempt, so its earlier ones for this lane are dead. */
+/* The peer starts another attempt, so its earlier ones for this lane have failed. */
 static void end_earlier(const struct tt_tcp_handshake *g)
 {
     for (struct tt_tcp_handshake *o = g->tcp->greetings; o; o = o->next)

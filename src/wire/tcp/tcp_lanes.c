@@ -1,4 +1,4 @@
-/* Counters of lanes, for dumps. The kernel has counted all of it, so that sending costs nothing. */
+/* Counters of lanes, for dumps. They are read from the kernel, so sending needs no counting. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static uint64_t before(uint64_t now_ns, uint32_t ms)
     return now_ns > ms * TT_MS ? now_ns - ms * TT_MS : 1;
 }
 
-/* What the kernel does not know is 0 in older ones. */
+/* Fields that an older kernel does not provide are 0. */
 static void count_segments(struct tt_wire_lane *out, const struct tcp_info *info, uint64_t unsent,
                            uint32_t nqueued)
 {

@@ -229,7 +229,7 @@ static void lane_close(struct tt_tcp_lane *lane)
     lane_clear(lane);
 }
 
-/* Clears what an earlier connection of the lane has left. */
+/* Clears the state of an earlier connection of the lane. */
 static void lane_reset(struct tt_tcp_lane *lane)
 {
     lane->send_closed = lane->bye = lane->ended = lane->unready = false;
@@ -416,8 +416,8 @@ static bool lane_unfinished(struct tt_tcp_lane *lane)
     return ioctl(lane->fd, SIOCOUTQ, &pending) == 0 && pending > 0 && !is_reset(lane->fd);
 }
 
-/* Sends a frame past the queues, which must be empty. Returns whether the kernel, or TLS, has taken
- * it. */
+/* Sends a frame without queueing; the queues must be empty. Returns whether the kernel, or TLS, has
+ * accepted it. */
 static bool send_alone(struct tt_tcp_lane *lane, enum tt_frame_kind kind)
 {
     const struct tt_frame f = { .kind = (uint8_t)kind };
@@ -447,8 +447,8 @@ static void send_bye(struct tt_tcp_lane *lane)
         shutdown(lane->fd, SHUT_WR);
 }
 
-/* Closing a connection with unread data resets it, which would also discard data in flight: waits
- * and reads. */
+/* Waits and reads, since closing a connection with unread data resets it, which also discards data
+ * in flight. */
 static void tcp_linger(struct tt_tcp *t, uint64_t until_ns)
 {
     bool more = true;
@@ -466,8 +466,8 @@ static void tcp_linger(struct tt_tcp *t, uint64_t until_ns)
     }
 }
 
-/* Closing a connection with unread data resets it, and the kernel then discards unsent data: reads
- * first. */
+/* Reads first, since closing a connection with unread data resets it, and the kernel then discards
+ * unsent data. */
 static void lane_send_bye(struct tt_tcp_lane *lane)
 {
     if (lane->fd >= 0)

@@ -2,7 +2,8 @@
  *
  * If the user has not set it, a near link has one (or one per rail), and a far link may have more
  * (tcp_demand.c). One measured round trip may be long because a host was busy. A link is therefore
- * far if three of its first connection are long: those of SYN, of SYN and ACK, and of HELLO.
+ * far only if three round trips of its first connection are long: those of SYN, of SYN and ACK, and
+ * of HELLO.
  *
  * If descriptors are scarce, links get fewer lanes. Each lane takes one of the process's
  * descriptors (RLIMIT_NOFILE). So do control connections, files of the program, and the first lanes
@@ -43,7 +44,7 @@ static uint32_t lanes_for(const struct tt_tcp_link *link, int fd)
     return more && is_far(t, fd, true) ? t->far_lanes : t->conf.lanes;
 }
 
-/* Further lanes, at most `most`, for one of `peers` peers that are not connected yet. */
+/* Returns how many further lanes, at most `most`, each of `peers` unconnected peers may have. */
 static uint32_t lanes_per_peer(const struct tt_tcp *t, uint32_t most, uint32_t peers)
 {
     const uint32_t kept = RESERVE + t->promised + peers;

@@ -1,10 +1,10 @@
 /* Lanes with a long round trip, which have megabytes in flight.
  *
  * Their packets are paced over the round trip. Both ends send at once, so acknowledgements wait
- * behind data in the other direction and arrive in bunches. The data that they release then follows
- * in bunches. Queues on the path run full and empty, and the link idles meanwhile (Zhang, Shenker,
- * Clark, "Observations on the dynamics of a congestion control algorithm: the effects of two-way
- * traffic", 1991).
+ * behind data in the other direction and arrive in bursts. The data that they release then follows
+ * in bursts. Queues on the path alternate between full and empty, and the link is idle while they
+ * are empty (Zhang, Shenker, Clark, "Observations on the dynamics of a congestion control
+ * algorithm: the effects of two-way traffic", 1991).
  *
  * Blocked lanes are retried without an event. The send buffer holds all unacknowledged data. The
  * kernel reports a socket as writable only once a third of the buffer is free, to save wake-ups. On

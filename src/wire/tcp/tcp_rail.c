@@ -1,8 +1,8 @@
-/* Selection of a lane's NIC. A rank has its rail, by the job's layout; a rank that is alone on
- * its host spreads its lanes over all rails. A lane of a rail starts at the rail's address and
- * interface. It goes to the peer's address in the same network. If the peer has none there (each
- * NIC in its own network), it goes to the peer's rail of the same number. The initiator decides
- * for both ends.
+/* Selection of a lane's NIC. A rank has its rail, by the job's layout; a rank that is alone on its
+ * host spreads its lanes over all rails. A lane of a rail is bound to the rail's address and
+ * interface. It connects to the peer's address in the same network. If the peer has none there
+ * (each NIC in its own network), it connects to the peer's rail with the same index. The initiator
+ * decides for both ends.
  *
  * A rail that does not connect does not make the peer unreachable: unbound routes are tried
  * next. */

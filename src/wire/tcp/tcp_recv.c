@@ -262,7 +262,7 @@ static void tune_read_bytes(struct tt_tcp_lane *lane)
         lane->read_bytes = TT_TCP_READ_BYTES;
 }
 
-/* The peer has data for more lanes. It may know a lower number than the last one. */
+/* The peer requests more lanes. It may request fewer than are wanted already. */
 static bool take_lanes(struct tt_tcp_link *link, uint32_t wanted)
 {
     if (!link->initiator || wanted > link->nlanes)
@@ -281,7 +281,8 @@ static bool frame_begin(struct tt_tcp_lane *lane)
 
     lane->left = tt_frame_payload(f);
     if (lane->unready != (f->kind == TT_FRAME_READY))
-        return false;           /* it is the first frame of such a lane, and only there */
+        return false;           /* READY must be the first frame of an unready lane, and is invalid
+                                   elsewhere */
     tune_read_bytes(lane);
     switch (f->kind) {
     case TT_FRAME_PUT:
@@ -433,7 +434,7 @@ static bool sent_is_delivered(struct tt_tcp_lane *lane)
     return true;
 }
 
-/* Returns whether the next read shall leave its data in the socket. */
+/* Returns whether the next read should leave its data in the socket. */
 static bool should_peek(struct tt_tcp_lane *lane)
 {
     return !lane->bye && lane->unanswered_reads > 0 && lane->unanswered_reads < UNANSWERED_MAX &&
@@ -442,8 +443,8 @@ static bool should_peek(struct tt_tcp_lane *lane)
            !lane->link->tcp->wire.crowded && !lane->paced && sent_is_delivered(lane);
 }
 
-/* Like recv, for a read between frames, appended to the buffer; `have` does not include it yet.
- * *room: capacity of the read. */
+/* Like recv, for a read between frames. Appends to the buffer, but does not advance `have`. *room:
+ * capacity of the read. */
 static ssize_t read_between(struct tt_tcp_lane *lane, size_t *room)
 {
     uint32_t again, most;
@@ -454,7 +455,7 @@ static ssize_t read_between(struct tt_tcp_lane *lane, size_t *room)
         return -1;
     peek = should_peek(lane);
     again = lane->peeks ? lane->have : 0;
-    /* of which `again` were read before */
+    /* bytes to request; `again` of these were read before */
     most =
         again + lane->read_bytes < TT_TCP_READ_MORE ? again + lane->read_bytes : TT_TCP_READ_MORE;
     n = recv(lane->fd, lane->buffer + lane->have - again, most,

@@ -54,8 +54,8 @@ static bool reserve_dones(struct tt_tcp_link *link, uint32_t n)
     return true;
 }
 
-/* Returns the lane for a bulk frame: the one that its put names (from 1 on), if that is up, or the
- * next of those allowed. NULL: no space. */
+/* Returns the lane for a bulk frame: the one that its put names (from 1 on), if that is up;
+ * otherwise the next allowed lane. NULL: no space. */
 static struct tt_tcp_lane *lane_for(struct tt_tcp_link *link, const struct tt_desc *d,
                                     uint64_t bytes)
 {
@@ -318,7 +318,7 @@ static bool post_may_wait(const struct tt_tcp *t, const struct tt_desc *desc, in
     return n > 0;
 }
 
-/* A put does not fit: its link may open more lanes. */
+/* A put does not fit: requests more lanes for its link, if they are opened on demand. */
 static void put_waits(struct tt_tcp *t, const struct tt_desc *d)
 {
     struct tt_tcp_link *link =
@@ -365,7 +365,7 @@ int tt_tcp_post(struct tt_wire *w, const struct tt_desc *desc, int n)
 
 /* ---- deregistered sources ---- */
 
-/* The rest of a partly sent frame must follow, or the stream loses alignment: copies it. */
+/* Copies the unsent rest of a partly sent frame: it must be sent, or the stream loses alignment. */
 static void out_copy(struct tt_tcp_lane *lane, struct tt_tcp_out *out)
 {
     const uint64_t gone = lane->sent > out->head ? lane->sent - out->head : 0;
@@ -421,7 +421,7 @@ static void queue_sources_gone(struct tt_tcp_lane *lane, enum tt_tcp_class class
             data + out->bytes <= begin)
             continue;
         if (tt_rput_covers(&lane->link->tcp->regions, out->data, out->bytes))
-            continue;   /* still in another region */
+            continue;   /* the bytes are also in another region */
         if (lane->begun && lane->current == class && i == q->head)
             out_copy(lane, out);
         else

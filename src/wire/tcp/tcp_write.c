@@ -14,14 +14,14 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* 31 pieces with their headers, and the signal of a put with that many (src/window/put.c) */
+/* a put of 31 pieces (src/window/put.c) and its signal, all with headers */
 #define IOV_BATCH 64
 #define VERY_SLOW_PIECE (16u << 10) /* lanes of up to 50 Mbit/s */
 #define FIRST_QUOTA (1152u << 10)   /* 1 MiB with its headers */
 #define SHORT_QUOTA (384u << 10)    /* bytes of the following quotas */
 #define LOT (48u << 10)             /* minimum bytes of a read that start short quotas */
 #define SHORT_QUOTAS_MAX 16u        /* number of short quotas after such a read */
-/* two shorter segments do not lower the estimate (524 with timestamps) */
+/* the kernel's estimate is not lowered by shorter segments (524 with timestamps) */
 #define SHORT_BYTES 512u
 
 /* ---- lanes and completions ---- */
@@ -86,8 +86,8 @@ static struct tt_tcp_out *queue_reply(struct tt_tcp_link *link, const struct tt_
     return out;
 }
 
-/* Queues a redundant acknowledgement, followed by `more` others written to frames[]: memory of
- * malloc, freed when they are sent. */
+/* Queues a redundant acknowledgement, followed by `more` others, written to frames[], which is
+ * freed once they are sent. */
 static void acknowledge_redundantly(struct tt_tcp_link *link, uint8_t *frames, uint32_t more)
 {
     const struct tt_frame f = { .kind = TT_FRAME_ACK,
@@ -146,8 +146,9 @@ bool tt_tcp_acknowledge(struct tt_tcp_link *link)
  * socket acknowledges every second segment (tcp_recv.c, "short messages"), and a connection starts
  * with a window of ten. */
 
-/* Returns whether lengths matter. Other lanes pay for each byte, or are not read in one piece. Lane
- * 0 carries urgent frames, responses and, as a single lane, all short messages. */
+/* Returns whether segment lengths matter. On paced lanes each byte takes time, and TLS is not read
+ * in one piece. Lane 0 carries urgent frames, responses and, as a single lane, all short
+ * messages. */
 static bool length_matters(const struct tt_tcp_lane *lane)
 {
     return lane->number == 0 && !lane->paced && !lane->stream;
@@ -328,7 +329,7 @@ static void reserve_first_lane(struct tt_tcp_link *link)
     const uint64_t piece = link->lanes[link->beside].pace.bytes;
 
     if (link->on_demand)
-        return;     /* it gets none anyway */
+        return;     /* lanes on demand never use lane 0 for bulk data once there are several */
     if (piece == 0)
         link->load.keeps_first = false;
     else if (piece <= VERY_SLOW_PIECE)
@@ -382,7 +383,7 @@ uint64_t tt_tcp_lane_flush(struct tt_tcp_lane *lane, uint64_t most)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != EAGAIN) {
-            /* earlier data of the peer may be unread: reading it finds the end */
+            /* earlier data of the peer may be unread: the read after it detects the end */
             lane->send_closed = true;
             break;
         }

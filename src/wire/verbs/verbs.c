@@ -14,13 +14,14 @@
 #include "wire/wires.h"
 
 #define LOOK_NS (50 * TT_MS)
-/* polls between polls of the inner tcp wire, which reports only ends and new incarnations */
+/* polls between polls of the inner tcp wire, which reports only ended processes and new
+ * incarnations */
 #define LOOK_EVERY 1024
 
 /* ---- memory ---- */
 
-/* Regions that share r's registration continue with another one of their memory, or without one if
- * there is none. */
+/* Regions that share r's registration get another registration of their memory, or none if that
+ * fails. */
 static void region_unshare(struct tt_verbs *v, const struct tt_rput_region *r)
 {
     struct tt_rput_region *other;
@@ -40,8 +41,9 @@ static void region_unshare(struct tt_verbs *v, const struct tt_rput_region *r)
     }
 }
 
-/* Queue pairs that read it are stopped first. If peers may still write, its registration ends:
- * writes in flight then fail and break their queue pairs, and the sender makes them void. */
+/* Queue pairs that read the region are stopped first. If peers may still write to it, its
+ * registration ends: writes in flight then fail and break their queue pairs, and the senders make
+ * these messages void. */
 static void verbs_region_withdraw(struct tt_rput_region *r)
 {
     struct tt_verbs *v = tt_verbs_of(r->public.wire);

@@ -45,9 +45,10 @@
 #include "wire/verbs/verbs_frame.h"
 #include "wire/wire.h"
 
-#define TT_VERBS_SLOTS 128          /* messages of a stream that the receiver has not applied */
-#define TT_VERBS_DEPTH 256          /* messages of a stream, queued or in flight */
-#define TT_VERBS_RESERVED 64        /* reserved of these for inline messages */
+/* maximum messages of a stream that the receiver has not applied */
+#define TT_VERBS_SLOTS 128
+#define TT_VERBS_DEPTH 256          /* maximum messages of a stream, queued or in flight */
+#define TT_VERBS_RESERVED 64        /* of these, reserved for inline messages */
 #define TT_VERBS_WRS 256            /* work requests of a control queue pair */
 /* bounce buffer of a stream, for copied payloads longer than a slot */
 #define TT_VERBS_BOUNCE_BYTES (128u << 10)
@@ -100,7 +101,8 @@ struct tt_verbs_lane {
     enum tt_verbs_lane_state state;
     struct tt_rput_session session;
     bool broken;                    /* is taken down in the next poll */
-    uint32_t setbacks;              /* number of its own failures since it last sent */
+    uint32_t setbacks;              /* number of the lane's own failures since a send last
+                                       completed */
     uint32_t walks;                 /* number of changes to a rail that was down, since it was
                                        last up */
     uint64_t again_ns;              /* not retried before this time */
@@ -183,7 +185,8 @@ struct tt_verbs_link {
     uint32_t nrails;                /* number that both ends have */
     uint32_t nlanes;
     struct tt_verbs_link_hello theirs;
-    uint64_t portless_ns;           /* time since when none of our rails is up; 0: one is up */
+    uint64_t portless_ns;           /* start of the time in which none of our rails is up; 0: one is
+                                       up */
 
     struct ibv_mr *mine_mr[TT_VERBS_RAILS], *local_mr[TT_VERBS_RAILS];
     struct tt_verbs_stream streams[TT_RPUT_STREAMS];
@@ -285,7 +288,7 @@ void tt_verbs_qp_stop(struct tt_verbs_lane *lane);
 
 /* ---- verbs_link.c ---- */
 extern const struct tt_rput_ops tt_verbs_link_ops;
-/* Bytes of the base's mine and local. */
+/* Sizes of the base's mine and local memory. */
 size_t tt_verbs_mine_bytes(const struct tt_verbs *v);
 size_t tt_verbs_local_bytes(void);
 /* Returns the limits of nlanes lanes of one stream, by the current layout and links. */
@@ -324,7 +327,7 @@ void tt_verbs_stream_pump(struct tt_verbs_stream *s);
 void tt_verbs_lane_watch(struct tt_verbs_lane *lane);
 /* Posts an empty write, whose completion shows whether the lane works. */
 void tt_verbs_lane_probe(struct tt_verbs_lane *lane);
-/* Makes posted work requests, if any, show whether the lane works. */
+/* Makes posted work requests, if any, report completion, which shows whether the lane works. */
 void tt_verbs_lane_check(struct tt_verbs_lane *lane);
 /* Records a segment of the lane, by its number modulo 2^24, in the trace. */
 void tt_verbs_trace(const struct tt_verbs_lane *lane, enum tt_trace_kind kind, uint32_t number,
@@ -342,8 +345,8 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey);
 void tt_verbs_message_void(struct tt_verbs_stream *s, uint64_t message);
 
 /* ---- verbs_recv.c ---- */
-/* Processes completions of all queues, a fair share of each; returns their number. Only marks links
- * and lanes that fail. */
+/* Processes completions of all queues, a fair share of each; returns their number. Links and lanes
+ * that fail are only marked. */
 uint32_t tt_verbs_collect(struct tt_verbs *v);
 /* Frees the lane's queue pair after everything it received has been processed. */
 void tt_verbs_qp_destroy(struct tt_verbs_lane *lane);

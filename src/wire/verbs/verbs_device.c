@@ -265,8 +265,8 @@ bool tt_verbs_rail_events(struct tt_verbs_rail *rail, bool *doubtful)
 
 /* ---- selection ---- */
 
-/* Returns whether one of the process's CPUs is near the device, i.e. in its list, like
- * "0-15,32-47". Without a list, all are near. */
+/* Returns whether one of the process's CPUs is near the device, i.e. in the device's list of CPUs
+ * ("0-15,32-47"). Without a list, all are near. */
 static bool device_is_near(const char *name)
 {
     char path[160], list[1024];
@@ -324,8 +324,8 @@ static uint8_t last_port(const struct tt_verbs_rail *rail, uint32_t nrails, cons
     return port;
 }
 
-/* Opens ports of the allowed devices of list[n], near ones or the others: one of each device
- * without a rail; with `again`, of each device with one. */
+/* Opens one port of each allowed device of list[n] that is near, or not, as requested. Considers
+ * only devices without a rail; with `again`, only those with a rail, for another port. */
 static void open_some(struct tt_verbs_rail rail[TT_VERBS_RAILS], uint32_t *nrails,
                       struct ibv_device *const *list, int n, const char *rule,
                       const struct tt_verbs_filter *choice, bool near, bool again,

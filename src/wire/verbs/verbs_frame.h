@@ -30,8 +30,8 @@
 #define TT_VERBS_PAYLOAD_BYTES (TT_VERBS_SLOT_BYTES - TT_RPUT_RECORD_BYTES)
 
 /* Byte after a record without payload. TT_RPUT_VOID marks the message as void, overriding a record
- * that may have arrived before the message became void. It comes with each segment of a void
- * message but the last. The receiver clears it when it has applied the message. */
+ * that may have arrived before the message became void. It is written with each segment of a void
+ * message except the last. The receiver clears it when it has applied the message. */
 #define TT_VERBS_MARK_AT TT_RPUT_RECORD_BYTES
 
 /* ---- link hello: properties of one end of a link, sent once ---- */

@@ -7,9 +7,8 @@
  * An error ends a queue pair at both ends, e.g. a write to deregistered memory, a revoked source,
  * or a lost path. Each end then closes its queue pair, processes what it has received, and starts
  * the next *incarnation*. Its hello reports what has arrived in the lane's stream, over all lanes.
- * From this the other end determines which of the lane's segments to retransmit, and sends them
- * over the stream's other lanes at once. Nothing is lost or applied twice, since nothing can arrive
- * by the old queue pair.
+ * The other end then retransmits the missing segments of this lane over the stream's other lanes at
+ * once. Nothing is lost or applied twice, since nothing can arrive by the old queue pair.
  *
  * A lane is on a rail. If a stream has as many lanes as there are rails, each lane stays on its
  * rail and waits while the port is down: its hello then has no queue pair. Otherwise lanes change
@@ -33,7 +32,7 @@ static bool changes_rails(const struct tt_verbs_lane *lane)
     return lane->stream->nlanes < lane->link->nrails;
 }
 
-/* Equal at both ends. */
+/* Returns the rail of an incarnation, which is the same at both ends. */
 static uint32_t rail_of_incarnation(const struct tt_verbs_lane *lane, uint32_t incarnation)
 {
     const struct tt_verbs_link *link = lane->link;
@@ -164,9 +163,9 @@ static void others_probe(struct tt_verbs_lane *lane)
             tt_verbs_lane_check(&link->lanes[i]);
 }
 
-/* `again`: the peer has started the next incarnation, or will after our hello. Only an end with its
- * own failure delays its retry. If each end of a failed lane were delayed by the other's progress,
- * they would alternate forever. */
+/* Takes the lane down. `again`: the peer has started the next incarnation, or will after our hello.
+ * Only an end with its own failure delays its retry. If each end of a failed lane were delayed by
+ * the other's progress, they would alternate forever. */
 static void take_down(struct tt_verbs_lane *lane, bool again)
 {
     const bool has_failed = lane->setbacks > 0, fails = has_failed && lane->broken;
@@ -193,9 +192,9 @@ static void take_down(struct tt_verbs_lane *lane, bool again)
 
 void tt_verbs_lane_break(struct tt_verbs_lane *lane)
 {
-    take_down(lane, lane->session.hello_received);  /* otherwise the peer may not have reached this
-                                                       incarnation; the lane continues when it
-                                                       has */
+    take_down(lane, lane->session.hello_received);  /* without its hello, the peer may not have
+                                                       reached this incarnation; the lane continues
+                                                       when the peer has */
 }
 
 /* ---- messages from the peer ---- */

@@ -1,10 +1,10 @@
 /* Links: set-up and teardown.
  *
  * When the inner tcp wire has connected two processes, each sends a *link hello* (rput.h): its
- * number of rails and lanes, and the address of its link region. Then both have the number of
- * lanes, which come up independently (verbs_lane.c). The link is up when each stream has a lane. It
- * is lost when the peer's process has ended, when no local port has been up for long, or after
- * repeated failures of all lanes. */
+ * number of rails and lanes, and the address of its link region. Both ends then derive the same
+ * number of lanes, which come up independently (verbs_lane.c). The link is up when each stream has
+ * a lane. It is lost when the peer's process has ended, when no local port has been up for long, or
+ * after repeated failures of all lanes. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -97,7 +97,8 @@ static enum tt_distance link_distance(const struct tt_verbs_link *link)
     return tt_rput_distance(&link->verbs->base.conf, link->base.peer);
 }
 
-/* The user's number; by default that of the distance, and at least one per rail. */
+/* Returns the user's number of lanes; by default the number for the distance, and at least one per
+ * rail. */
 static uint8_t data_lanes_wanted(const struct tt_verbs_link *link)
 {
     const struct tt_verbs *v = link->verbs;
@@ -122,12 +123,12 @@ static void stream_bound(struct tt_verbs_stream *s, uint32_t nlanes)
     const struct tt_dqplb_limits limits = tt_verbs_limits(s->link, nlanes);
 
     s->watch_every =
-        /* of segments without bytes; all others are signaled */
+        /* for segments without bytes; all others are signaled */
         tt_dqplb_within(limits.outstanding / 2, 1, WATCH_EVERY);
     tt_dqplb_sender_init(&s->sender, &limits, 0, s->segments);
 }
 
-/* The link may have been measured (TUTTI_TOPO_MEASURE) since it came up. */
+/* Updates the limits: the link may have been measured (TUTTI_TOPO_MEASURE) since it came up. */
 static void stream_rebound(struct tt_verbs_stream *s)
 {
     const struct tt_dqplb_limits limits = tt_verbs_limits(s->link, s->nlanes);

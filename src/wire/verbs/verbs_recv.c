@@ -21,8 +21,8 @@ static bool verbs_handle_applied(struct tt_verbs_link *link, const struct tt_rpu
     return true;
 }
 
-/* Call only if the next message in order is complete: applies it. Returns false if a correct peer
- * cannot have sent it. */
+/* Applies the next message in order, which must be complete. Returns false if a correct peer cannot
+ * have sent it. */
 static bool verbs_message_arrived(struct tt_verbs_stream *s)
 {
     uint8_t *slot = s->ring + s->applied % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES;
@@ -119,7 +119,7 @@ static uint32_t collect_group(struct tt_verbs *v, uint32_t rail, struct tt_verbs
         if (lane)
             completion_received(lane, &wc[i]);
     }
-    if (came > 0) {     /* before anything of it is acknowledged */
+    if (came > 0) {     /* before any of these segments is acknowledged */
         g->posted -= (uint32_t)came;
         tt_verbs_receives(g);
     }

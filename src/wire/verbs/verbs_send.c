@@ -38,7 +38,8 @@ static struct tt_verbs_chain *chain_of(struct tt_verbs_lane *lane)
     return c;
 }
 
-/* For work requests other than segments, which always have space. */
+/* Returns whether the lane has space for a work request that is not part of a segment; segments
+ * always have space. */
 static bool lane_has_room(const struct tt_verbs_lane *lane)
 {
     const struct tt_dqplb_sender *d = &lane->stream->sender;
@@ -48,8 +49,8 @@ static bool lane_has_room(const struct tt_verbs_lane *lane)
                WRS_PER_SEGMENT * (d->limits.outstanding - d->lanes.lane[lane->index].outstanding);
 }
 
-/* Work requests that the device refuses are numbered already: later ones must not succeed, since
- * their completions would count for these too. */
+/* Work requests that the device refuses are already numbered. Later ones must not succeed, since
+ * their completions would also complete the refused ones. */
 static void chain_post(struct tt_verbs_chain *c)
 {
     struct ibv_send_wr *bad = NULL;
@@ -103,8 +104,8 @@ static void with_immediate(struct ibv_send_wr *wr, uint32_t imm)
     wr->imm_data = htonl(imm);
 }
 
-/* A message completes after earlier ones, which may be on other lanes: then each last work request
- * is signaled. */
+/* Adds the record of a message. With several lanes it is always signaled, since later messages on
+ * other lanes complete only after it. */
 static void add_record(struct tt_verbs_chain *c, const struct tt_dqplb_segment *g)
 {
     struct tt_verbs_stream *s = c->lane->stream;
@@ -138,7 +139,7 @@ static void add_void_mark(struct tt_verbs_chain *c, const struct tt_dqplb_segmen
     const struct tt_verbs_wr what = { .message = g->message };
     const uint32_t rail = c->lane->rail;
 
-    /* the kind of the record, which is TT_RPUT_VOID */
+    /* the first byte of the staged record is its kind, TT_RPUT_VOID */
     chain_add(c, &what, tt_verbs_staging(s, g->message), 1, link->local_mr[rail]->lkey,
               s->peer_ring + g->message % TT_VERBS_SLOTS * TT_VERBS_SLOT_BYTES + TT_VERBS_MARK_AT,
               link->theirs.rkey[rail], false);
@@ -398,7 +399,7 @@ void tt_verbs_source_gone(struct tt_verbs_stream *s, uint32_t lkey)
             continue;       /* the registration may also serve another region */
         readers_mark(s, i);
         if (tt_verbs_lkey(s->link->verbs, m->base.data, m->base.bytes, m->lkey))
-            continue;       /* still in another region */
+            continue;       /* the bytes are also in another region */
         if (tt_rput_covers(&s->link->verbs->base.regions, m->base.data, m->base.bytes))
             source_lost(s);
         tt_verbs_message_void(s, i);
