@@ -1,9 +1,9 @@
 /* Receives from any rank (TUTTI_ANY_RANK). All functions require the progress lock, except those
  * that engine.h declares.
  *
- * Messages are numbered per pair of ranks, direction and tag. A receive from a named rank gets its
- * number when it starts. A receive from any rank gets its number when it is matched with a message.
- * Until then it is `unmatched`, and peers do not see it. Later receives with the same tag are also
+ * Messages are numbered per pair of ranks, direction and tag. A receive from a named rank is
+ * numbered when it starts. A receive from any rank is numbered when it is matched with a message.
+ * Until then it is `unmatched`, and not visible to peers. Later receives with the same tag are also
  * unmatched, including receives from a named rank. Otherwise they could take a message that the
  * earlier receive may still get. Therefore only the oldest unmatched receive of a tag is
  * considered, and it is always a receive from any rank.
@@ -12,9 +12,9 @@
  * the message was started. Each message is such a notification for all earlier ones, because
  * messages of one tag are started in numerical order. An eager message is sent at once. The sender
  * of a longer message waits for its receiver, so it announces the message (TT_CELL_STARTED).
- * Announcements go only to ranks that have sent TT_CELL_RECEIVES_ANY for the communicator. A rank
- * sends that once to all connected ranks, with its first receive from any rank, and later to each
- * rank that connects. Programs without such receives send no additional messages. */
+ * Announcements are sent only to ranks that have sent TT_CELL_RECEIVES_ANY for the communicator. A
+ * rank sends that once to all connected ranks, with its first receive from any rank, and later to
+ * each rank that connects. Programs without such receives send no additional messages. */
 #ifndef TT_ENGINE_ANY_H
 #define TT_ENGINE_ANY_H
 

@@ -17,7 +17,7 @@
 #include "engine/requests.h"
 #include "trace/dump.h"
 
-/* one of this many consecutive direct calls runs a full progress pass */
+/* number of consecutive direct calls of which one runs a full progress pass */
 #define FULL_PASS_EVERY 16
 
 /* Prepares a kept operation for the next call. Returns false, without effect, if that is not
@@ -243,7 +243,7 @@ static tutti_status op_finish(struct tt_op *op, struct tt_op **kept)
     tutti_status st;
 
     if (tt_op_is_over(op))
-        tt_engine_progress(e);  /* for other operations, which would starve if calls never waited */
+        tt_engine_progress(e);  /* other operations would starve if calls never waited */
     atomic_store_explicit(&op->waited, TT_OP_BLOCKING, memory_order_relaxed);
     if (!tt_engine_work(e, tt_request_is_over, op)) {
         tt_progress_unlock(e);

@@ -16,7 +16,7 @@ void tt_engine_log_unusable(struct tt_engine *e);
 /* Declares job rank `rank` lost: fails every context that contains it. `how` completes the
  * message, e.g. "its connection closed". */
 void tt_peer_lost(struct tt_engine *e, uint32_t rank, const char *how);
-/* The peer closed its connection in order: only operations that still need it fail. */
+/* Records that a peer has left in order. Only operations that still need it fail. */
 void tt_peer_left(struct tt_engine *e, struct tt_peer *p);
 /* Keeps the last failure that `rank` reported. No effect if rank is UINT32_MAX. */
 void tt_report_keep(struct tt_engine *e, uint32_t rank, const char *sentence);

@@ -17,7 +17,7 @@ void tt_flow_abandon(struct tt_context *c, struct tt_flow *f);
 void tt_flow_free(struct tt_engine *e, struct tt_peer *p, int handle, const struct tt_bounce *l);
 /* Called when the peer has sent TT_CELL_ENDED for context `id`. */
 void tt_peer_context_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id);
-/* Called when the peer has left in order. It posts no more puts. */
+/* Called when the peer has closed its connection in order. It posts no more puts. */
 void tt_peer_has_left(struct tt_engine *e, struct tt_peer *p);
 
 /* Called when this rank posts no further puts for c. Notifies the peers that have opened a flow
@@ -30,7 +30,7 @@ void tt_context_notify_ended(struct tt_engine *e, struct tt_peer *p, uint32_t id
 void tt_context_retry_ended(struct tt_engine *e);
 void tt_peer_free_ended(struct tt_peer *p);
 
-/* Fails c, and ends its operations. notify: also fail it on the other ranks. */
+/* Fails c and its operations. notify: also fail it on the other ranks. */
 void tt_context_fail_here(struct tt_context *c, tutti_status status, const char *sentence,
                           bool notify);
 /* Returns the message of the failure that ended the context. Read the context's status before. */

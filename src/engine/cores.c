@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* bytes that a rank moves in memory before it yields its core, if ranks are oversubscribed */
+/* bytes that a rank copies or reduces before it yields its core, if ranks are oversubscribed */
 #define YIELD_BYTES (128u << 10)
 
 int tt_cores_scaled_sleep_ms(const struct tt_engine *e, uint32_t ms, uint32_t most_ms)
@@ -50,9 +50,9 @@ void tt_engine_set_cores(struct tt_engine *e, uint32_t cores)
     e->cores = cores;
 }
 
-/* If ranks are oversubscribed, a rank with data to send may wait for a core while another moves
- * data in memory. The network is idle meanwhile. Therefore work in memory is divided into
- * slices, with a yield after each. With shared memory alone, this gains nothing. */
+/* If ranks are oversubscribed, a rank with data to send may wait for a core while another copies or
+ * reduces data. The network is idle meanwhile. Therefore this work is divided into slices, with a
+ * yield after each. Without a network, this gains nothing. */
 bool tt_cores_count_work(struct tt_engine *e, uint64_t bytes)
 {
     if (!tt_cores_polls_cost_syscalls(e))

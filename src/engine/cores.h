@@ -22,7 +22,7 @@ bool tt_cores_polls_cost_syscalls(const struct tt_engine *e);
 void tt_cores_choose_spins(struct tt_engine *e);
 /* Implements tt_engine_count_work for oversubscribed ranks. */
 bool tt_cores_count_work(struct tt_engine *e, uint64_t bytes);
-/* Counts `bytes` that an operation has moved in memory. True: the operation must defer its
+/* Counts `bytes` that an operation has copied or reduced. True: the operation must defer its
  * remaining work to the next pass, so that wires are polled and other ranks can use the core in
  * between. */
 static inline bool tt_engine_count_work(struct tt_engine *e, uint64_t bytes)

@@ -12,9 +12,9 @@
 
 /* polls of a mailbox before the call joins the waiting operations */
 #define DIRECT_POLLS 256u
-/* the same, if ranks are oversubscribed: other ranks may run before each poll */
+/* polls if ranks are oversubscribed: other ranks may run before each poll */
 #define DIRECT_POLLS_OVERSUBSCRIBED 16u
-/* the same for a non-blocking call; 1 if ranks are oversubscribed */
+/* polls of a non-blocking call; 1 if ranks are oversubscribed */
 #define DIRECT_POLLS_REQUEST 64u
 /* first polls of a recorded call, which read the processor's counter instead of pausing */
 #define TIMED_POLLS 8u

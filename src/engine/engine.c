@@ -68,9 +68,9 @@ static tutti_status open_wires(struct tt_engine *e, const struct tt_engine_conf 
         (st = tt_param_get(TT_PARAM_OFI_HMEM, &hmem)))
         return st;
     wc.ofi_hmem = hmem;
-    st = tt_registry_check();       /* reported even if no wire registers memory */
+    st = tt_registry_check();       /* an error is reported even if no wire registers memory */
     if (!st)
-        st = tt_verbs_filter_read(&rdma, wc.rdma_gid);      /* likewise */
+        st = tt_verbs_filter_read(&rdma, wc.rdma_gid);      /* reported likewise */
     if (st)
         return st;
     wc.secret = e->secret;

@@ -27,7 +27,7 @@ struct tt_context;
 struct tt_op;
 
 /* Behaviour of a call when a rank is lost, in elastic runs. OUTCOME: the exchange in which all
- * ranks confirm their parts. All ranks must pass the same mode; it is in the descriptor. */
+ * ranks confirm their parts. All ranks must pass the same mode, which is in the descriptor. */
 enum tt_op_mode {
     TT_MODE_NONE,
     TT_MODE_ABORT,
@@ -398,9 +398,9 @@ bool tt_op_test(struct tt_op *op);
 void tt_op_wait(struct tt_op *op);
 /* Waits until the operation is over, or until due_ns. Returns whether it is over. */
 bool tt_op_wait_until(struct tt_op *op, uint64_t due_ns);
-/* Calls notify(arg) when the operation is over, in the thread that ends it, under the progress
- * lock. If it is already over, calls it at once, without the lock. Returns false if a callback
- * is already set. */
+/* Calls notify(arg) when the operation is over, in the thread that completes it, under the progress
+ * lock. If it is already over, calls it at once, without the lock. Returns false if a callback is
+ * already set. */
 bool tt_op_notify(struct tt_op *op, void (*notify)(void *arg), void *arg);
 /* Waits until one of ops[n] is over and returns its index. NULL entries are skipped; at least
  * one must not be NULL. */
@@ -413,8 +413,8 @@ void tt_op_free(struct tt_op *op);
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 /* Time spent in the operations of this process. The remainder of call_ns is waiting for peers.
- * Short operations that run in one go are excluded. Concurrent operations each count the full
- * time. */
+ * Short operations that run without interruption are excluded. The times of concurrent operations
+ * are added. */
 struct tt_profile {
     uint64_t calls, call_ns;
     uint64_t send_ns;           /* passing data to peers or wires */

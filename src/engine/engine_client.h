@@ -20,8 +20,8 @@
 
 struct tt_engine_client {
     void *arg;
-    /* Called in each progress pass: retries what had no room before. Returns whether anything
-     * happened. */
+    /* Called in each progress pass. Retries messages and puts that had no room before. Returns
+     * whether anything happened. */
     bool (*run)(void *arg);
     /* Returns whether memory contains an event for `run` or a waiter. Called often. */
     bool (*has_news)(void *arg);
@@ -59,7 +59,7 @@ const struct tt_engine_client *tt_engine_client_of(struct tt_engine *e);
  * thread then polls whenever no other thread does. */
 void tt_engine_client_expects(struct tt_engine *e, bool begins);
 
-/* Take and release the progress lock. The caller must not hold it. Any thread. */
+/* Acquire and release the progress lock. Any thread. */
 void tt_engine_client_enter(struct tt_engine *e);
 void tt_engine_client_leave(struct tt_engine *e);
 /* Wakes threads that wait for changes of this process's memory. The caller must not hold the
@@ -92,8 +92,8 @@ struct tt_wire *tt_engine_client_wire(struct tt_engine *e, uint32_t i);
  * and stores their offset in it to *offset; NULL: none. */
 const struct tt_region *tt_engine_client_allocated(const struct tt_engine *e, const void *mem,
                                                    uint64_t bytes, uint64_t *offset);
-/* Until called with false, posted puts may be delayed, so that one system call sends several
- * short puts. */
+/* begins: from now on, posted puts may be delayed, so that one system call sends several short
+ * puts. Otherwise posts them. */
 void tt_engine_client_gather(struct tt_engine *e, bool begins);
 /* OK: *out has the addresses of job rank `rank` (not this one). PENDING: a connection is being
  * established; or the rank has left, and its reason may still arrive. PEER_LOST (not logged): it

@@ -4,8 +4,8 @@
 
 #include "engine/engine.h"
 
-/* Add an engine that is ready for calls, and remove it before it is destroyed (even if it was
- * never added). The caller must not hold a progress lock. */
+/* Add an engine that is ready for calls, or remove it before it is destroyed. One that was never
+ * added may be removed, too. The caller must not hold a progress lock. */
 void tt_engines_add(struct tt_engine *e);
 void tt_engines_remove(struct tt_engine *e);
 /* Returns whether mem[bytes] overlaps a buffer of an incomplete operation, or memory in use by

@@ -356,7 +356,7 @@ static void refs_of(struct tt_exec *x, const struct tt_step *s, struct refs *out
 {
     *out = (struct refs){ .ref = { &s->a, &s->b, &s->out } };
     if (s->bytes == 0)
-        return;             /* touches nothing */
+        return;             /* uses no memory */
     if (x->grain_shift == NO_GRAIN)
         x->grain_shift = (uint8_t)(63 - __builtin_clzll(s->bytes));
     if (s->opcode != TT_WAIT)
@@ -821,7 +821,7 @@ static bool put_is_direct(const struct tt_exec_step *put, const struct tt_exec_p
     return p->out_direct && put->to_dst;
 }
 
-/* Returns how many segments a stream with `depth` slots may be ahead of its receiver's
+/* Returns the number of segments that a stream with `depth` slots may be ahead of its receiver's
  * consumption. */
 static uint32_t stream_room(const struct tt_exec *x, uint32_t depth)
 {
@@ -1298,7 +1298,7 @@ bool tt_exec_next(struct tt_exec *x, struct tt_action *a)
 {
     a->idle = false;
     if (x->head == x->tail && x->round == x->nrounds)
-        return false;           /* finished; no peer needs pending credit any more */
+        return false;           /* finished: no peer needs the pending credit */
     for (;;) {
         if (x->unopened && next_open(x, a))
             return true;

@@ -173,7 +173,7 @@ struct tt_exec {
     bool straight;              /* all steps are loaded, eager and of fixed length. The caller
                                    may then run them itself, in program order except for
                                    tt_exec_meanwhile, counting in `head` */
-    bool progress;              /* something changed since the cursor last wrapped */
+    bool progress;              /* some state has changed since the cursor last wrapped */
     bool patient;               /* set by the caller: see tt_exec_next */
     bool held;                  /* an action was held back in the last pass */
     bool credit_due;            /* some stream has unreported consumption */

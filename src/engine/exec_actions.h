@@ -13,9 +13,9 @@ void tt_ops_send_off(struct tt_engine *e);
 /* Runs a straight-line program as far as possible. Returns whether it advanced. */
 bool tt_op_run_in_order(struct tt_op *op);
 
-/* Runs a straight-line program that is not exposed, in one go, reading its messages directly from
- * the mailboxes. Returns false if other work is pending; the operation must then be exposed and
- * continues from its current step. */
+/* Runs a straight-line program that is not exposed, without other work in between. Reads its
+ * messages directly from the mailboxes. Returns false if other work is pending; the operation must
+ * then be exposed and continues from its current step. */
 bool tt_op_run_unexposed(struct tt_op *op);
 
 /* Computes out[bytes] (and out2, if not NULL) = a op b, on whole elements. finish: this step

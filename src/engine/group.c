@@ -176,7 +176,7 @@ static tutti_status finish_calls(struct tt_engine *e, struct tt_group_call *call
             atomic_store_explicit(&calls[i].op->waited, TT_OP_BLOCKING, memory_order_relaxed);
         }
     if (any && over)
-        tt_engine_progress(e);  /* for other operations, which would starve if calls never waited */
+        tt_engine_progress(e);  /* other operations would starve if calls never waited */
     for (size_t i = 0; i < n && any; i++) {
         if (!calls[i].op)
             continue;

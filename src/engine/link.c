@@ -132,7 +132,8 @@ static void prefetch_next(const struct tt_mailbox *m, uint32_t bytes)
 }
 
 /* Sends through a mapped link region: writes the message in place; the wire only signals. The
- * cell's line is written last, because the peer polls it and would fetch it between two stores. */
+ * cell's cache line is written last, because the peer polls it and would fetch it between two
+ * stores. */
 static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flags,
                         const void *payload, uint32_t bytes, uint32_t unit_at)
 {
@@ -150,7 +151,7 @@ static bool send_mapped(struct tt_mailbox *m, struct tt_cell *cell, uint8_t flag
         .signal_value = cell->state,
         .operand = bytes,
     };
-    uint32_t here = 0;          /* payload bytes in the cell's line */
+    uint32_t here = 0;          /* payload bytes in the cell's cache line */
 
     if (bytes >= TT_COPY_EAGER_MIN) {
         tt_copy_to_mailbox(&m->measured, m->stores, region + unit_at, payload, bytes);

@@ -36,8 +36,8 @@
 
 #define TT_HANDLES 2048u        /* concurrent flows between two processes, per direction */
 #define TT_FLOW_BYTES 32u       /* words of a flow: 4 streams */
-#define TT_UNIT 64u             /* size of a line, a cell, and a unit of the rings */
-#define TT_CELL_INLINE 24u      /* maximum payload in the cell's line */
+#define TT_UNIT 64u             /* size of a cache line, a cell, and a unit of the rings */
+#define TT_CELL_INLINE 24u      /* maximum payload in the cell's cache line */
 #define TT_CELLS_MAPPED 16u     /* number of places: a power of two */
 #define TT_CELLS_POSTED 128u
 #define TT_PLACE_MAPPED (4 * TT_UNIT)

@@ -40,8 +40,8 @@ static bool stop_holding_back(struct tt_op *op)
     return true;
 }
 
-/* Returns the bytes that an action moves in memory, not through a network. Data that was written
- * directly into the peer's slot was counted then. */
+/* Returns the bytes that an action copies or reduces in memory. Excludes data that was already
+ * written to the peer's slot, because it was counted then. */
 static uint64_t bytes_moved(const struct tt_op *op, const struct tt_action *a)
 {
     switch (a->kind) {
@@ -211,7 +211,7 @@ static void join_active(struct tt_op *op)
     c->engine->nexposed++;
 }
 
-/* Starts the executor. The operation may end at once. */
+/* Starts the executor. The operation may fail or complete at once. */
 static void op_begin(struct tt_op *op)
 {
     start_executor(op);

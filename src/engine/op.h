@@ -10,8 +10,8 @@ static inline bool tt_op_is_over(const struct tt_op *op)
     return atomic_load_explicit(&((struct tt_op *)(uintptr_t)op)->status, memory_order_acquire) !=
            TUTTI_PENDING;
 }
-/* Advances an exposed operation as far as possible. Returns whether anything happened. May end
- * it. */
+/* Advances an exposed operation as far as possible. Returns whether anything happened. The
+ * operation may be over afterwards. */
 bool tt_op_run(struct tt_op *op);
 /* Exposes waiting operations of c while there is room, and runs them. */
 void tt_ops_expose(struct tt_context *c);

@@ -168,8 +168,8 @@ void tt_op_end(struct tt_op *op, tutti_status status, const char *why)
     tt_engine_wake(c->engine);
 }
 
-/* Ends an operation of a failed context. After a timeout or loss, the message also states the
- * operation of this rank, unless it already does. */
+/* Ends an operation of a failed context. After a timeout or loss, the operation of this rank is
+ * added to the message, unless it is already there. */
 static void end_failed(struct tt_op *op, tutti_status st)
 {
     const struct tt_context *c = op->context;

@@ -4,7 +4,7 @@
 
 #include "engine/state.h"
 
-/* Ends all operations of a failed context with its status. */
+/* Ends all operations of a failed context with the context's status. */
 void tt_ops_fail(struct tt_context *c);
 /* Ends an exposed or waiting operation. Its memory is kept until the application frees the
  * request. */

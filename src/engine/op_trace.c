@@ -76,7 +76,7 @@ void tt_op_trace_describe(struct tt_op *op)
         t.flags |= TT_OPLOG_ROOTED;
     }
     if (c->send_bytes || c->recv_bytes) {
-        /* in two parts, the lengths are known only later */
+        /* in two parts, the lengths are determined later */
         t.count = op->conf.parts ? 0 : variable_bytes(c);
         t.flags |= TT_OPLOG_IS_BYTES;
     }

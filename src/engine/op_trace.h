@@ -17,7 +17,7 @@ static inline uint64_t tt_op_trace_seq(const struct tt_op *op)
     return op->p2p ? op->seq & 0xffffffff : op->seq;
 }
 
-/* Records the call of an operation, once its number is known. */
+/* Records the call of an operation. Call it when its number is assigned. */
 static inline void tt_op_trace_begin(struct tt_op *op, bool started)
 {
     if (!TT_OPLOG_COMPILED)

@@ -50,7 +50,7 @@
 #define BLOCK_MS_MAX 1000               /* ... of oversubscribed ranks */
 /* passes of the progress thread between checks of the control overlay */
 #define CONTROL_EVERY 1024
-/* unused time of the progress lock before the progress thread takes it */
+/* time without use of the progress lock before the progress thread acquires it */
 #define THREAD_MS 2
 #define DONE_MAX 32
 /* maximum messages from one peer before others are polled */
@@ -107,7 +107,7 @@ static void handle_link_up(struct tt_engine *e, struct tt_wire *w, const struct 
     tt_any_connected(e);
 }
 
-/* Reads messages from a peer. The number is bounded, so that one peer cannot starve others. */
+/* Reads messages from a peer. Their number is bounded, so that one peer cannot starve others. */
 static bool read_mail(struct tt_engine *e, struct tt_peer *p)
 {
     struct tt_mail mail;
@@ -172,7 +172,7 @@ static void handle_link_ended(struct tt_engine *e, const struct tt_done *d)
         p->state = TT_PEER_LEFT;
         tt_peer_left(e, p);
     } else {
-        tt_engine_read_reports(e);      /* a reason that it has sent takes precedence */
+        tt_engine_read_reports(e);      /* a reason that the peer has sent takes precedence */
         tt_take_failures(e);
         tt_peer_lost(e, p->rank, "its connection closed");
     }

@@ -15,8 +15,8 @@
 #include "engine/exec_actions.h"
 #include "engine/receive.h"
 
-/* Handles a message for a collective that is over on this rank: its descriptor must have been
- * the same. */
+/* Handles a message for a collective that is over on this rank: the message's descriptor must be
+ * that of the collective. */
 static void check_history(struct tt_context *c, uint32_t index, const struct tt_mail *mail)
 {
     const struct tt_history *h =

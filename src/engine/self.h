@@ -1,5 +1,5 @@
-/* Sends and receives of a rank with itself. They are matched like others, by tag and order, and
- * performed as a copy. The caller holds the progress lock, except for the functions that
+/* Sends and receives of a rank with itself. They are matched by tag and order, like those between
+ * ranks, and performed as a copy. The caller holds the progress lock, except for the functions that
  * engine.h declares. */
 #ifndef TT_ENGINE_SELF_H
 #define TT_ENGINE_SELF_H
@@ -11,7 +11,7 @@ static inline bool tt_op_is_self(const struct tt_context *c, const struct tt_op_
 {
     return tt_is_p2p((uint8_t)conf->coll.kind) && conf->coll.root == c->rank;
 }
-/* Called when the operation is exposed. If its counterpart is exposed too, both end, or fail
+/* Called when the operation is exposed. If its counterpart is exposed too, both complete, or fail
  * with MISMATCH if they differ. Returns false if the counterpart is not exposed. */
 bool tt_op_match_self(struct tt_op *op);
 

@@ -208,8 +208,8 @@ struct tt_flow {
     uint32_t out_gen;
     struct tt_rkey landing_key, direct_key;
     uint64_t landing_offset, direct_offset;
-    uint64_t gathered[TT_EXEC_STREAMS_MAX];     /* bytes already sent of a strided put that is
-                                                   not taken yet, by stream */
+    uint64_t gathered[TT_EXEC_STREAMS_MAX];     /* by stream: bytes already sent of a strided put
+                                                   that is not fully sent yet */
     struct tt_dump_flow trace;  /* streamed data and its times, for dumps; not of straight
                                    programs */
 };
@@ -255,7 +255,8 @@ struct tt_op {
                                    and counter */
     bool p2p, exposed;
     bool kept;                  /* reused by each call of its shape; straight */
-    bool compact;               /* kept, and ends after the steps of its executor (compact_op) */
+    bool compact;               /* kept, and its memory ends after the executor's steps
+                                   (compact_op) */
     enum tt_loan loan;          /* of an operation that is kept, or will be */
     bool second;                /* in its second part (tt_op_parts), whose seq is one higher */
     bool lengths_due;           /* its row lengths were not compared yet */
@@ -430,7 +431,7 @@ struct tt_engine {
     uint32_t ntimed;            /* timed operations in progress */
     struct tt_profile timers;
     char loss_logged[TT_ERROR_BYTES];     /* last logged loss: one loss fails many communicators */
-    uint64_t moved_bytes;           /* bytes moved in memory since the last yield */
+    uint64_t moved_bytes;           /* bytes copied or reduced since the last yield */
     bool yield_due;                /* a yield is due */
     pthread_t thread;
     bool thread_runs;

@@ -195,8 +195,8 @@ INLINE void store_edges(const struct operands *o, size_t bytes, vector_op *op, d
     }
 }
 
-/* Streamed data is first aligned to a line, so that whole lines are written; the first `head` bytes
- * of dst are a partial line. */
+/* Streamed data is first aligned to a cache line, so that whole lines are written; the first `head`
+ * bytes of dst are a partial line. */
 INLINE void run_streaming(const struct operands *o, size_t head, size_t bytes, vector_op *op,
                           double k, uint32_t stream)
 {

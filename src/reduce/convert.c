@@ -3,8 +3,8 @@
 #include "reduce/float_env.h"
 #include "reduce/reduce.h"
 
-/* Defines `name`: `function` of x in the default floating-point environment, whatever the calling
- * thread has set. */
+/* Defines `name`: `function` of x in the default floating-point environment, regardless of the
+ * calling thread's settings. */
 #define CONVERSION(to, name, from, function) \
     to name(from x) \
     { \

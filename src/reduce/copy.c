@@ -82,8 +82,8 @@ static enum moves measure_moves(void)
     return moves;
 }
 
-/* Returns for which offsets `rep movsb` is used: on AMD's processors with fast string moves (FSRM,
- * from Zen 3 on). Several threads may measure at the same time. */
+/* Returns the offsets for which `rep movsb` is used: on AMD's processors with fast string moves
+ * (FSRM, from Zen 3 on). Several threads may measure at the same time. */
 static enum moves moves_in_use(void)
 {
     static atomic_int known;

@@ -1,7 +1,7 @@
 /* The floating-point environment for computing results: the default one of IEEE 754. It rounds to
  * nearest even, keeps denormals, and masks all exceptions. Results are then bitwise identical in
- * every thread and on every rank, whatever the application has set (flush-to-zero, a rounding mode,
- * traps).
+ * every thread and on every rank, regardless of the application's settings (flush-to-zero, a
+ * rounding mode, traps).
  *
  *   const tt_float_env kept = tt_float_env_enter();
  *   TT_FLOAT_PIN(scale);        each scalar operand; operands in memory need nothing

@@ -1,7 +1,7 @@
 /* Codecs of quantized collectives: floats are encoded in 8 or 4 bits, in blocks, each preceded by
  * its parameters. docs/quantization.md has the format, the exact arithmetic and the error bounds.
- * Encoded bytes and decoded values are identical on every machine and instruction set, whatever the
- * calling thread sets for denormals and rounding. Any thread.
+ * Encoded bytes and decoded values are identical on every machine and instruction set, regardless
+ * of the calling thread's settings for denormals and rounding. Any thread.
  *
  * A block with an infinity or a NaN is *poisoned*: it decodes to NaN as a whole. No other block
  * contains NaN, and none decodes to infinity: values beyond the type's largest finite number become

@@ -3,9 +3,10 @@
  * quant.h, of as many elements as fit. An incomplete last block of a row is padded with its last
  * element; so is every sum. A block is thus always complete, and its range is that of its elements.
  *
- * Values are f32 in transit, whatever the type: sums are rounded to the type only when they are
- * unpacked. A block with invalid parameters counts as poisoned. Results are bitwise identical on
- * every instruction set, whatever the calling thread has set. Any thread; any alignment. */
+ * Values are f32 in transit, regardless of the type: sums are rounded to the type only when they
+ * are unpacked. A block with invalid parameters counts as poisoned. Results are bitwise identical
+ * on every instruction set, regardless of the calling thread's settings. Any thread; any
+ * alignment. */
 #ifndef TT_REDUCE_QUANT_PACKED_H
 #define TT_REDUCE_QUANT_PACKED_H
 

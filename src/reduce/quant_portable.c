@@ -10,7 +10,8 @@
 
 /* ---- range ---- */
 
-/* Maps finite floats to integers in the same order, -0 just before 0. Its own inverse. */
+/* Maps finite floats to integers in the same order, -0 just before 0. The map is its own
+ * inverse. */
 static inline int32_t order_of(int32_t bits)
 {
     return bits ^ (int32_t)((uint32_t)(bits >> 31) >> 1);

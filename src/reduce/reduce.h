@@ -45,7 +45,7 @@ bool tt_reduce_defined(tutti_dtype type, tutti_redop op);
 void tt_reduce_scale(void *dst, const void *src, size_t count, tutti_dtype type, double scale);
 
 /* Returns whether a scale is +0 or -0. Compares bits: denormals are not zero, and a NaN raises no
- * exception, whatever the thread has set. */
+ * exception, regardless of the thread's settings. */
 bool tt_reduce_scale_is_zero(double scale);
 
 /* Copies src[bytes] to dst, and to dst2 if that is not NULL; the ranges must not overlap. stream:

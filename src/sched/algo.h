@@ -33,10 +33,10 @@ struct tt_algo {
     struct tt_cost (*cost)(const struct tt_coll *c);
     uint8_t quantizes;      /* reductions: the maximum supported enum tt_quantized */
     bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and at most
-                               tt_coll_chunks times that is in flight to one peer, i.e. sent and
-                               not reported as consumed. All messages are streamed, whatever
-                               their length */
-    bool by_stretches;      /* moves the stretches of the call (tt_coll.stretches), not whole
+                               tt_coll_chunks times that is in flight to one peer, i.e. sent and not
+                               reported as consumed. All messages are streamed, regardless of their
+                               length */
+    bool by_stretches;      /* transfers the stretches of the call (tt_coll.stretches), not whole
                                blocks */
     bool by_name;           /* selected only by name, because neither its cost nor a simulation
                                before the call shows its benefit */

@@ -23,7 +23,7 @@ struct builder {
     uint32_t *mate;
     uint32_t *writer;       /* [ncells], last piece that wrote it */
     uint32_t *readers;      /* [ncells], head of its list, an index into reader[] */
-    uint32_t *last_reader;  /* [ncells], for pipes and messages, valid at the end */
+    uint32_t *last_reader;  /* [ncells], for pipes and messages, valid when all pieces were added */
     struct reader *reader;
     uint32_t nreaders;
     uint32_t *before;       /* [nranks], last piece that each rank delivered to the current rank */
@@ -185,7 +185,7 @@ static bool counts(const struct tt_edge *e, bool strict)
     return strict ? e->strict : e->sure;
 }
 
-/* Indexes the edges of one relation by one end, as first[n + 1] and list[]. */
+/* Indexes the edges of one relation by their origin or destination, as first[n + 1] and list[]. */
 static bool index_piece_edges(const struct tt_edge *edge, uint32_t nedges, uint32_t n, bool strict,
                               bool by_from, uint32_t **first, uint32_t **list)
 {

@@ -246,7 +246,7 @@ static uint32_t cut_from(const uint64_t *cut, uint32_t low, uint32_t high, uint6
     return low;
 }
 
-/* As cut_from, for a position in a region or at its end; cuts are final up to ncuts. */
+/* Like cut_from, for a position in a region or at its end; the first ncuts cuts are sorted. */
 static uint32_t cut_in(const struct cutter *k, uint32_t region, uint64_t at, uint32_t ncuts)
 {
     return cut_from(k->cut, k->region[region].first,

@@ -54,7 +54,7 @@ static inline bool tt_coll_reduces(enum tt_coll_kind kind)
            kind == TT_REDUCE_SCATTERV;
 }
 
-/* Requirements of a quantized call on an algorithm. A reduction step takes this rank's part from
+/* Requirements of a quantized call on an algorithm. A reduction step reads this rank's part from
  * SRC unquantized, but all other data is quantized. Therefore ranks that compute the same sum
  * separately would get different results. */
 enum tt_quantized {
