@@ -83,7 +83,7 @@ static bool send_ended(struct tt_peer *p, uint32_t id)
     return tt_mail_send(&p->mail, &cell, TT_CELL_ENDED, 0, NULL, 0);
 }
 
-/* Queues the notification for p. False: no memory. */
+/* Queues the notification for p. False: out of memory. */
 static bool queue_ended(struct tt_peer *p, uint32_t id)
 {
     for (uint32_t i = 0; i < p->nendings; i++)

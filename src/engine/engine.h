@@ -50,12 +50,13 @@ struct tt_engine_conf {
     const char *wires;              /* "shm,tcp"; "" or NULL: all usable wires */
     const char *interfaces;
     uint32_t lanes;
-    const struct tt_rails *rails;   /* of this host; NULL: unknown. Borrowed until the engine is
-                                       destroyed */
-    const struct tt_layout *layout; /* of the job; likewise. Empty (nranks 0) until all cards
-                                       were exchanged; must be filled before tt_engine_start */
-    const struct tt_topo_link *links;   /* [TT_DISTANCES] links between ranks by distance;
-                                           likewise. NULL: unknown */
+    const struct tt_rails *rails;   /* rails of this host; NULL: unknown. Borrowed until the engine
+                                       is destroyed */
+    const struct tt_layout *layout; /* layout of the job, also borrowed. Empty (nranks 0) until all
+                                       cards were exchanged; must be filled before
+                                       tt_engine_start */
+    const struct tt_topo_link *links;   /* [TT_DISTANCES] links between ranks by distance, also
+                                           borrowed. NULL: unknown */
     const struct tt_outside *outside;   /* externally reachable address (see tt_wire_conf); NULL:
                                            its own addresses */
     struct tt_secure *secure;       /* TLS state of network connections; borrowed until the engine
@@ -273,7 +274,7 @@ struct tt_op_quant {
     uint64_t count;                 /* elements per row; each row begins with a new block */
     bool ahead;                     /* final results may be unpacked into dst before all data has
                                        arrived */
-    float *residual;                /* the caller's, with the shape of src; NULL: none */
+    float *residual;                /* the caller's residuals, with the shape of src; NULL: none */
 };
 
 /* An operation in two parts, where the second depends on the results of the first. All callbacks

@@ -50,8 +50,8 @@ void tt_engine_client_leave(struct tt_engine *e)
     tt_progress_unlock(e);
 }
 
-/* Makes progress in every CALLS_PER_PASS-th call. While a caller uses the progress lock often, the
- * progress thread does not, even if the caller never waits. */
+/* Makes progress in every CALLS_PER_PASS-th call. The progress thread does not run while calls use
+ * the progress lock, even if they make no progress. */
 static void serve_peers(struct tt_engine *e)
 {
     if (++e->guest_calls % CALLS_PER_PASS == 0)

@@ -28,7 +28,7 @@ _Static_assert(COOKIE_GEN_SHIFT + COOKIE_GEN_BITS == COOKIE_SLOT_SHIFT, "a gener
 
 /* maximum gap between two buffers that are registered as one */
 #define GAP_BYTES_MAX 8192u
-/* rate for which a flow over a long link has slots (1 Gbit/s) */
+/* rate that the slots of a flow over a long link allow (1 Gbit/s) */
 #define FAR_BYTES_PER_US 125ull
 /* maximum receive memory of all flows of an operation with such slots; only the used part is
  * touched */
@@ -559,7 +559,7 @@ static bool perform_open(struct tt_op *op, const struct tt_action *a)
               tt_coll_reduces(op->conf.coll.kind) &&
               !(t->to_dst && tt_copy_is_hot(&op->conf.coll)) &&
               tt_copy_is_single(way_of_message(op, t));
-        /* registration makes each pass poll the wire: this rank performs the fetch */
+        /* registered, so that each pass polls the wire, which performs the fetch here */
         if (own && need_regions(op, p->wire)) {
             tt_peer_free_handle(p, handle);
             return false;

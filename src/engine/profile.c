@@ -4,7 +4,8 @@
 #include "engine/exec_actions.h"
 #include "engine/progress_lock.h"
 
-#define LOOK_NS 2000    /* a poll without events that takes at most this long has transferred no
+#define LOOK_NS \
+    2000 /* a poll without events that takes at most this long has transferred no
                            data */
 
 void tt_engine_time(struct tt_engine *e, bool on)

@@ -28,8 +28,8 @@ struct tt_algo {
     /* Emits round k, at most TT_ROUND_STEPS_MAX steps. */
     void (*round)(struct tt_sched *s, const struct tt_coll *c, uint64_t k);
     uint64_t (*work_bytes)(const struct tt_coll *c);    /* size of TT_BUF_WORK */
-    uint32_t (*npeers)(const struct tt_coll *c);        /* upper bound of the number of peers of
-                                                           this rank */
+    uint32_t (*npeers)(const struct tt_coll *c);        /* upper bound on this rank's number of
+                                                           peers */
     struct tt_cost (*cost)(const struct tt_coll *c);
     uint8_t quantizes;      /* reductions: the maximum supported enum tt_quantized */
     bool bounded;           /* no message is longer than tt_coll_chunk_bytes, and at most

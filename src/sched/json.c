@@ -59,7 +59,7 @@ static void write_step(FILE *to, const struct tt_step *s)
     fputs(" }", to);
 }
 
-/* A rank's steps are ordered by round. */
+/* Writes the steps of a rank, which are ordered by round. */
 static void write_rank(FILE *to, const struct tt_program *p, uint32_t rank)
 {
     uint64_t i = 0;

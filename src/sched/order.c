@@ -357,7 +357,7 @@ static void look_back(const struct tt_order *o, uint32_t piece, uint32_t oldest,
 }
 
 /* Returns whether the put of a wait certainly follows every access that conflicts with its arrival.
- * edge[n]: from these accesses. A put is complete when its peer's wait has run. */
+ * edge[n]: the edges from these accesses. A put is complete when its peer's wait has run. */
 static bool lands_late(const struct tt_order *o, const struct tt_program *p,
                        const struct tt_edge *edge, uint32_t n, uint32_t *mark, uint32_t stamp,
                        uint32_t *stack)

@@ -343,8 +343,8 @@ static bool takes_less(const struct tt_program *p)
     return false;
 }
 
-/* Copies the program; its waits then have the actual instead of the maximum length; the caller
- * frees its steps and their array. */
+/* Copies the program, with actual instead of maximum lengths of waits. The caller frees its steps
+ * and their array. */
 static tutti_status fit_waits(struct tt_program *out, const struct tt_program *p,
                               const struct tt_links *links, const struct tt_finding *f)
 {
