@@ -16,7 +16,7 @@
 #include "engine/op_trace.h"
 #include "engine/receive.h"
 #include "engine/progress_lock.h"
-#include "engine/waits.h"
+#include "engine/wait_report.h"
 
 /* A report from another thread. */
 struct tt_failure {

@@ -18,7 +18,7 @@
 #include "engine/receive.h"
 #include "engine/requests.h"
 #include "engine/self.h"
-#include "engine/waits.h"
+#include "engine/wait_report.h"
 
 #define PASSES_HELD 400         /* about 20 us, the time of a few segments */
 #define NO_HOLD_ACTIONS 64

@@ -16,7 +16,7 @@
 #include "engine/progress_lock.h"
 #include "engine/quantized.h"
 #include "engine/requests.h"
-#include "engine/waits.h"
+#include "engine/wait_report.h"
 
 /* Most communicators of a large program run few collectives. */
 #define HISTORY_FIRST 2u

@@ -1,7 +1,7 @@
 /* The ranks that the operations of this process wait for, which other ranks query
  * (tt_engine_list_waits). The caller holds the progress lock. */
-#ifndef TT_ENGINE_WAITS_H
-#define TT_ENGINE_WAITS_H
+#ifndef TT_ENGINE_WAIT_REPORT_H
+#define TT_ENGINE_WAIT_REPORT_H
 
 #include "engine/state.h"
 

@@ -1,6 +1,6 @@
 /* The ranks that the operations of this process wait for, or waited for when they failed. Other
  * ranks query them. */
-#include "engine/waits.h"
+#include "engine/wait_report.h"
 
 #include <string.h>
 
