@@ -5,7 +5,7 @@
 #include "algo/blocks.h"
 #include "algo/phases.h"
 
-#define EACH 14     /* puts of a round; its first also copies */
+#define EACH 14     /* puts per round; round 0 also copies the root's own data */
 
 static uint64_t broadcast_flat_nrounds(const struct tt_coll *c)
 {

@@ -332,8 +332,9 @@ static struct tt_ref host_sum(const struct reduction *x, uint32_t rank, uint64_t
     return x->r->mates.n == 1 ? tt_src(rings_row_of(x, rank).offset) : sum_at(x, rank, i, m, 0);
 }
 
-/* The row of hop `at` of the slot in the reduction, and the index i of its value: value i belongs
- * to the rows of the host i + 1 before this one. The gather's last level comes first. */
+/* *rank: owner of the row that `hop` reduces in this slot. *i: index of the value, which belongs to
+ * the host i + 1 places before this one. The gather's last level comes first. Returns false if the
+ * hop has none in this slot. */
 static bool hop_row(const struct reduction *x, const struct tt_hop *hop, uint32_t m, uint32_t *rank,
                     uint64_t *i)
 {

@@ -255,8 +255,7 @@ static void phase_bound(struct tt_ring_search *s)
         begin_limit(s, s->low, false);
 }
 
-/* Determines the ring of each peer in the assignment, in the tour's `spare`, and its successor
- * in `kept`. */
+/* Writes the ring of each peer to tour.spare, and its successor to kept. */
 static void sort_rings(struct tt_ring_search *s)
 {
     const uint32_t n = s->c.n;

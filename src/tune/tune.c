@@ -98,7 +98,7 @@ struct race {
     struct tt_critical_path *walk;   /* NULL: candidates are simulated */
     uint64_t times_shorter; /* the class's size divided by the simulated size; a walk uses the
                                class's size */
-    uint64_t events_left;   /* or the number of steps that may be walked for one candidate */
+    uint64_t events_left;   /* events (steps, if walked) left for one candidate */
     double limit_ns; /* slower candidates are stopped; 0: no limit */
     struct tt_tune_report *report;
     const struct tt_candidate *best;

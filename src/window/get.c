@@ -51,7 +51,7 @@ struct get {
     struct tt_call_check attempt;
     struct behind behind;
     tutti_rma rma;
-    uint64_t offset, bytes, at;     /* at: the part before it was requested */
+    uint64_t offset, bytes, at;     /* at: the first `at` bytes have been requested */
     uint8_t *dst;
     struct tt_window_peer *peer;
     struct tt_window_way *way;

@@ -14,7 +14,7 @@ enum tt_dqplb_bug {
     TT_DQPLB_BUG_LANE_OVERWEIGHT,   /* a lane with too many bytes is not skipped */
     TT_DQPLB_BUG_NOT_EMPTIEST,      /* a lane with space is selected although another one has
                                        fewer bytes */
-    TT_DQPLB_BUG_WINDOW_OVERRUN,    /* the window does not limit cutting */
+    TT_DQPLB_BUG_WINDOW_OVERRUN,    /* messages are segmented beyond the window */
     TT_DQPLB_BUG_NO_WRAP,           /* numbers are compared without wrap-around */
     TT_DQPLB_BUG_FAST_ANYWHERE,     /* the retransmit of a fast message over another lane keeps
                                        its fast bit */

@@ -9,7 +9,7 @@
 #include "support/memory.h"
 #include "support/unit.h"
 
-#define BYTES_MAX (1u << 24)        /* maximum of a step */
+#define BYTES_MAX (1u << 24)        /* maximum bytes of a step */
 
 struct node {
     struct tt_step s;       /* references into memory */
@@ -35,12 +35,12 @@ struct world {
     struct manner manner;
     uint32_t last;          /* for ONE_RANK_LAST: that rank */
     struct tt_prng prng;
-    bool broken;            /* why has the error */
+    bool broken;            /* `why` contains the error */
     char *why;
     size_t why_bytes;
 };
 
-/* Ends the run with an error; the first one counts. */
+/* Fails the run with an error; only the first one is kept. */
 static void broke(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void broke(struct world *w, const char *fmt, ...)
 {
@@ -73,7 +73,7 @@ static void set_up(struct world *w)
     }
 }
 
-/* Returns whether lengths of rows are sent with them, as in the engine. */
+/* Returns whether the length of each row is sent with it, as in the engine. */
 static bool sends_lengths(const struct tt_algo *algo, const struct tt_coll *c)
 {
     return algo->length_at && algo->length_rounds(c) > 0;

@@ -6,7 +6,7 @@
 #include "support/cases.h"
 #include "sched/verify.h"
 
-/* When the bytes of a put move. */
+/* When the bytes of a put are transferred. */
 enum moves {
     AT_ONCE,        /* read when the put runs, written at its wait: unlimited buffers */
     AT_WAIT,        /* read from the source when the wait runs, and then the put is done: no
@@ -19,7 +19,7 @@ enum moves {
 /* Selection among the steps that can run. */
 enum order {
     AS_DICE_FALL,
-    NEWEST_FIRST,   /* of a random rank, the last one in its program */
+    NEWEST_FIRST,   /* the last one in the program of a random rank */
     ONE_RANK_LAST,  /* one random rank runs only if no other can */
     STRAIGHT,       /* the steps of each rank in sequence */
     ORDERS
@@ -28,8 +28,8 @@ enum order {
 struct manner {
     enum moves moves;
     enum order order;
-    uint32_t window;        /* number of rounds that a rank can access; within them any step may
-                               run that no earlier one conflicts with */
+    uint32_t window;        /* number of rounds that a rank can access; any step in them may run
+                               that conflicts with no earlier step */
     uint64_t seed;          /* for random choices */
 };
 

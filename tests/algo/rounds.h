@@ -12,9 +12,9 @@ struct round_steps {
 void round_emit(struct round_steps *out, const struct tt_algo *algo, const struct tt_coll *c,
                 uint64_t k);
 
-/* Returns an error in rank's round, compared with those of all ranks with the same number: a put
- * without its wait or a wait without its put, a pipe that is not read in it, and with puts_first a
- * put after a wait. NULL: no error. */
+/* Returns an error in the round of `rank`, or NULL. rounds[nranks]: the same round of each rank.
+ * Errors: a put without its wait or a wait without its put, a pipe that is not read in the round,
+ * and with puts_first a put after a wait. */
 const char *round_flaw(const struct round_steps *rounds, uint32_t rank, bool puts_first);
 
 #endif

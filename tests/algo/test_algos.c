@@ -46,7 +46,8 @@ static void algorithms_have_long_and_short_names(void **state)
     assert_string_equal(tt_algo_find(&c, "ring")->name, "allreduce_ring");
     assert_null(tt_algo_find(&c, "allgather_ring"));
     assert_null(tt_algo_find(&c, "triangle"));
-    assert_false(tt_algo_fits(tt_algo_find(&large, "bruck"), &large));     /* used only if named */
+    assert_false(tt_algo_fits(tt_algo_find(&large, "bruck"), &large));     /* selected only by
+                                                                              name */
     for (size_t i = 0; i < tt_nalgos; i++) {
         struct case_calls calls;
         struct case_spec spec = {
@@ -88,7 +89,7 @@ static void every_collective_has_an_algorithm(void **state)
         }
 }
 
-/* For any rank, and in alltoallv for any sizes. */
+/* Checks the selection for any rank, and in alltoallv for any sizes. */
 static void choose(const struct case_spec *spec, const struct case_calls *calls)
 {
     const struct tt_algo *first = NULL;
@@ -207,7 +208,7 @@ static void peers_stay_within_the_declared_number(void **state)
     assert_in_range(case_for_each(33, counts, 1, 1, count_peers), 1000, 1000000);
 }
 
-/* If the call names the algorithm, it is a few times the input of all ranks. */
+/* An algorithm that is used only by name may need a few times the input of all ranks as memory. */
 static void work_memory_is_small(void **state)
 {
     static const uint64_t bytes[] = { 8, 4096, 1 << 20, 1ull << 33 };
@@ -233,7 +234,7 @@ static void work_memory_is_small(void **state)
         }
 }
 
-/* A ring with 131,072 ranks has 262,142 rounds; one is emitted without the others. */
+/* A ring with 131,072 ranks has 262,142 rounds; each can be emitted alone. */
 static void single_round_of_131072_ranks_works(void **state)
 {
     const struct tt_coll call = { .nranks = 131072, .elem_bytes = 4, .bytes = 131072 * 64ull };

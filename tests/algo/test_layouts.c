@@ -1,5 +1,5 @@
-/* Layout-dependent algorithms for many layouts: proven by the verifier, with the guarantees of
- * their tables and of their ideas. */
+/* Layout-dependent algorithms for many layouts: the verifier proves them, and their declared
+ * properties and traffic patterns hold. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static void for_each(uint32_t from, uint32_t to, uint32_t every, uint64_t count,
                 };
                 struct tt_layout l;
 
-                /* Slabs with rows of any size have the most segments: fewer of those cases. */
+                /* These have the most segments (slabs, rows of any size): run fewer cases. */
                 if ((n + kind + a) % (spec.algo->kind == TT_REDUCE_SCATTERV ? 5 * every : every))
                     continue;
 
@@ -166,7 +166,7 @@ static void rounds_peers_work_match_the_table(void **state)
     for_each(63, 64, 2, 70000, look_at_rounds);
 }
 
-/* If lengths of rows are sent with them: they arrive, in the declared rounds. */
+/* If row lengths are sent with the rows, they arrive in the declared rounds. */
 static void check_lengths(const struct case_spec *spec, const struct case_calls *calls)
 {
     static const struct manner how = { .window = UINT32_MAX / 2, .seed = 1 };
@@ -223,8 +223,8 @@ static void dropping_any_step_is_noticed(void **state)
     for_each(2, 11, 3, 9, drop_each_step);
 }
 
-/* 131,072 ranks on hosts of 8: a round is emitted without the others, in a time independent of
- * their number. */
+/* 131,072 ranks on hosts of 8: each round can be emitted alone, in a time independent of their
+ * number. */
 static void single_round_of_131072_ranks_works(void **state)
 {
     struct tt_layout l;
@@ -258,7 +258,7 @@ static void single_round_of_131072_ranks_works(void **state)
     assert_in_range(emitted, 1000000 / unit_share(), UINT64_MAX);
 }
 
-/* ---- guarantees of the ideas ---- */
+/* ---- traffic patterns ---- */
 
 /* Creates all programs of a call on a layout. */
 static void programs(struct tt_program *p, struct case_calls *calls, const char *name,
@@ -372,8 +372,8 @@ static void block_enters_each_group_once(void **state)
     }
 }
 
-/* Two sockets of two, one host. In order: every rank puts its own block to its pair; then 0 to 2, 1
- * to 3, 2 to 1 and 3 to 0; then these blocks go to the pair. */
+/* One host with two sockets of two ranks. In order: every rank puts its own block to its pair; then
+ * 0 to 2, 1 to 3, 2 to 1 and 3 to 0; then these blocks are put to the pair. */
 static void four_gpus_go_in_three_phases(void **state)
 {
     static struct case_calls calls;

@@ -118,7 +118,7 @@ static void exchange(void *x, void *y, size_t bytes)
     memcpy(y, held, bytes);
 }
 
-/* Moves the wait for the peer of put i of rank r before it. */
+/* In the program of rank r, moves the wait for the peer of put i to before the put. */
 static void wait_first(struct tt_program *p, uint32_t r, uint64_t i)
 {
     struct tt_step *steps = p->steps[r];
@@ -210,8 +210,8 @@ static void mutate(struct tt_program *p, uint32_t r, uint64_t i, enum mutation h
     }
 }
 
-/* Returns whether some order of the steps gives a wrong result. Every run has other inputs, so that
- * a byte that is correct by chance in one is not in the next. */
+/* Returns whether some order of the steps gives a wrong result. Each run has different inputs, so
+ * that a byte that is correct by chance in one is wrong in the next. */
 static bool does_harm(const struct case_spec *spec, const struct tt_program *p, char *why,
                       size_t why_bytes)
 {
@@ -280,7 +280,7 @@ static void try_mutation(const struct case_spec *spec, enum mutation how, struct
     tt_program_fini(&p);
 }
 
-/* With TUTTI_TEST_LONG=1 (minutes) many more. */
+/* TUTTI_TEST_LONG=1 tries many more programs, which takes minutes. */
 static void every_harmful_mutation_is_noticed(void **state)
 {
     const uint64_t nseeds = (case_all() ? 3000000 : 150000) / UNIT_SHARE,

@@ -1,5 +1,5 @@
 /* The orders of recursive doubling: the peer of each round, with a layout of several buildings; and
- * every order is proven there, for 1 to 64 ranks. */
+ * proofs of every order with this layout, for 1 to 64 ranks. */
 #include <stdio.h>
 #include "algo/orders.h"
 #include "sched/verify.h"

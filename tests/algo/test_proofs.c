@@ -148,7 +148,7 @@ static void headers_of_unknown_length_are_proven(void **state)
     }
 }
 
-/* A stand-in that has steps only if it has a neighbour on its host. */
+/* The round of a fake algorithm: a rank has a step only if another rank is on its host. */
 static void round_on_host(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)k;

@@ -404,7 +404,7 @@ static void transfer_and_reduction_are_tuned_apart(void **state)
         { 0, 256 * KIB, 64 * KIB, 256 * KIB, 64 * KIB },
         { 0, 4 * MIB, 64 * KIB, 4 * MIB, 64 * KIB },
         { 0, 4 * MIB, 8 * KIB, 4 * MIB, 8 * KIB },
-        { 0, 64 * KIB, 512 * KIB, 64 * KIB, 512 * KIB },    /* a piece at once */
+        { 0, 64 * KIB, 512 * KIB, 64 * KIB, 512 * KIB },    /* a segment is at most a piece */
         { MIB, 4 * MIB, 256 * KIB, MIB, 256 * KIB },        /* no message is longer than a chunk, */
         { 256 * KIB, 0, MIB, 256 * KIB, 256 * KIB },        /* and no segment */
         { 0, 0, 4 * MIB, MIB, 4 * MIB },                    /* received data is limited to its

@@ -32,7 +32,7 @@ struct job_conf job_draw(uint64_t seed, uint32_t ranks_max)
     tt_prng_init(&p, tt_mix64(seed) + 17);
     while (most < 20 && 1u << (most + 1) <= ranks_max)
         most++;
-    /* half of the jobs have 8 to 64 ranks; larger ones are ever rarer */
+    /* half of the jobs have 8 to 64 ranks; larger jobs are rarer */
     while (log < most && tt_prng_below(&p, 100) < (log < 6 ? 80 : 55))
         log++;
     {
@@ -65,7 +65,7 @@ static uint32_t data_of(const struct job *j, uint32_t rank)
     return rank / j->conf.tensor % j->conf.data;
 }
 
-/* The communicator of a kind that a rank is in. */
+/* Returns the communicator of the given kind that contains the rank. */
 uint32_t job_group_of(const struct job *j, uint32_t rank, enum job_group group)
 {
     const struct job_conf *c = &j->conf;
@@ -240,7 +240,7 @@ static void make_runnable(struct job *j, uint32_t rank)
     j->ranks[rank].queued = true;
 }
 
-/* The record has ended; its rank goes on if it waits for it. */
+/* Ends a record. If its rank waits for it, the rank continues. */
 static void end_record(struct job *j, uint32_t rank, uint32_t number, int64_t at)
 {
     struct job_rank *r = &j->ranks[rank];
@@ -285,7 +285,8 @@ const struct job_record *job_record_of(const struct job *j, const struct job_com
                                         : &j->ranks[job_member(c, index)].records[o->number[index]];
 }
 
-/* All members have called. If the instance is at fault, some members may still end. */
+/* Call when all members have called. If the fault is in the instance, only some members may
+ * complete. */
 static void end_collective(struct job *j, struct job_comm *c, struct job_instance *o)
 {
     int64_t last = 0, end;
@@ -308,7 +309,7 @@ static uint32_t parent_of(uint32_t index)
     return index & (index - 1);
 }
 
-/* A broadcast ends on a member when all members above it have called. */
+/* A broadcast completes on a member when all its ancestors in the tree have called. */
 static void end_broadcast(struct job *j, struct job_comm *c, struct job_instance *o, uint32_t from)
 {
     const struct job_record *rec = job_record_of(j, c, o, from);
@@ -357,7 +358,7 @@ static void call_collective(struct job *j, uint32_t rank, struct job_record *rec
         end_collective(j, c, o);
 }
 
-/* A send and its receive end together. */
+/* A send and its receive complete together. */
 static void call_p2p(struct job *j, uint32_t rank, struct job_record *rec)
 {
     struct job_rank *peer = &j->ranks[rec->peer];

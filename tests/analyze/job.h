@@ -12,15 +12,15 @@
 #include <stdint.h>
 
 enum job_fault {
-    JOB_NEVER_CALLED,           /* a rank computes for ever instead of its next call */
+    JOB_NEVER_CALLED,           /* a rank computes forever and never makes its next call */
     JOB_OUTSIDE,                /* the same, with an annotation */
-    JOB_SKIPPED,                /* a rank leaves out one collective and continues */
+    JOB_SKIPPED,                /* a rank omits one collective and continues */
     JOB_DIED,
     JOB_STOPPED,
     JOB_ORDER,                  /* a rank swaps two calls on two communicators */
     JOB_MISMATCH,
-    JOB_LINK,                   /* one direction of one link carries nothing */
-    JOB_NIC,                    /* nothing goes to or from one rank, in one operation */
+    JOB_LINK,                   /* no data passes one direction of one link */
+    JOB_NIC,                    /* one rank can neither send nor receive, in one operation */
     JOB_SLOW_LINK,
     JOB_SLOW_RANK,
     JOB_DEADLINE,
@@ -28,7 +28,7 @@ enum job_fault {
 };
 
 struct job_conf {
-    uint32_t tensor, data, expert, stages;      /* expert divides data */
+    uint32_t tensor, data, expert, stages;      /* expert is a divisor of data */
     uint32_t iterations, microbatches;
     enum job_fault fault;
     uint32_t lost_percent, late_percent, cut_percent;   /* of the dumps */
@@ -40,7 +40,7 @@ struct job;
 
 /* Draws a configuration of at most ranks_max ranks. */
 struct job_conf job_draw(uint64_t seed, uint32_t ranks_max);
-/* Runs the job until nothing moves. NULL: out of memory. The caller calls job_destroy. */
+/* Runs the job until no rank makes progress. NULL: out of memory. The caller calls job_destroy. */
 struct job *job_create(const struct job_conf *conf);
 void job_destroy(struct job *j);
 

@@ -282,7 +282,7 @@ static void put_op(struct dump *d, const struct job_record *rec)
     d->lines++;
 }
 
-/* A late rank calls after the others have given up. */
+/* A late rank makes its call after the calls of the others have failed. */
 static void put_late_call(struct dump *d)
 {
     const struct job_step *s = job_step_at(d->j, d->rank, d->r->pc);
@@ -498,7 +498,7 @@ char *job_dump(const struct job *j, uint32_t rank, size_t *bytes)
         put_lane(&d, i, p.rank[i]);
     fprintf(d.to, "{\"end\":%u}\n", d.lines + 1);
     fclose(d.to);
-    if (d.r->cut)           /* after the head at the earliest, in the middle of a line */
+    if (d.r->cut)           /* in the middle of a line behind the head */
         *bytes = 400 + (rank * 7919u + (size_t)j->conf.seed) % (*bytes - 400);
     return text;
 }

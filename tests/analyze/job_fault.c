@@ -224,7 +224,7 @@ static void choose_dump(struct job *j, uint32_t rank)
     if (is_culprit && j->conf.fault == JOB_DIED)
         r->lost = true;
     if (is_culprit && j->conf.fault == JOB_STOPPED) {
-        /* it continues later, or never */
+        /* it resumes and writes its dump late, or it never resumes */
         r->lost |= j->conf.by_command || tt_prng_below(&j->prng, 2);
         r->late = true;
     }

@@ -7,7 +7,7 @@
 
 #define STEPS_MAX 64
 #define STAGES_MAX 8
-#define JOB_OPEN INT64_MAX              /* a time that does not come */
+#define JOB_OPEN INT64_MAX              /* a time that is never reached */
 #define JOB_NONE UINT32_MAX
 #define JOB_TIMEOUT_NS 60000000000
 
@@ -87,7 +87,7 @@ struct job {
     struct {
         uint32_t rank, other, pc, steps;
         bool hit, in_call, by_status, silent;
-        int64_t at, failed_at;          /* failed_at: the first status of an operation */
+        int64_t at, failed_at;          /* failed_at: time of the first failure of an operation */
         uint32_t failed_rank;
     } fault;
 };
@@ -99,12 +99,13 @@ uint32_t job_group_of(const struct job *j, uint32_t rank, enum job_group group);
 const struct job_record *job_record_of(const struct job *j, const struct job_comm *c,
                                        const struct job_instance *o, uint32_t index);
 
-/* job_fault.c. Before the run: draws the place of the fault. */
+/* job_fault.c. Before the run: draws the location of the fault. */
 void job_choose_fault(struct job *j);
-/* Returns the step that a rank makes in place of s; NULL: none. */
+/* Returns the step that a rank executes instead of s; NULL: none. */
 const struct job_step *job_change_step(struct job *j, uint32_t rank, const struct job_step *s);
 void job_change_call(struct job *j, uint32_t rank, struct job_record *rec);
-/* Steps of the transfer of an instance, and how many a member can make although it is at fault. */
+/* The number of steps in the transfer of an instance, and how many of them a member completes in
+ * spite of the fault. */
 uint32_t job_steps(const struct job *j, const struct job_comm *c, const struct job_instance *o);
 uint32_t job_steps_done(const struct job *j, const struct job_comm *c, const struct job_instance *o,
                         uint32_t index);

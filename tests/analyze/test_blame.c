@@ -1,7 +1,7 @@
-/* The sentence of a failed call (comm/blame_search.c) and the diagnosis of the dumps (src/analyze)
- * for the same simulated jobs with one fault each. Each waiting rank queries the others as after
- * its deadline, and receives their state at that time. It names no innocent rank, and no rank that
- * the diagnosis does not name. */
+/* Compares the error message of a failed call (comm/blame_search.c) with the diagnosis of the dumps
+ * (src/analyze), for the same simulated jobs with one fault each. Each waiting rank queries the
+ * others as after its deadline, and receives their state at that time. The message names no
+ * innocent rank, and no rank that the diagnosis does not name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static void end(struct history *h)
 
 /* ---- queries ---- */
 
-/* A rank receives a query, and so do the ranks that it waits for. */
+/* Queries a rank, and the ranks that it waits for. */
 static void query(const struct history *h, struct tt_blame_search *p,
                   const struct tt_waiting *about, uint64_t now)
 {
@@ -113,7 +113,7 @@ static void query(const struct history *h, struct tt_blame_search *p,
         query(h, p, &ask[i], now);
 }
 
-/* Returns the named rank, or NONE, of the rank that waits as in *w. */
+/* Returns the rank that is named for a rank that waits as in *w, or NONE. */
 static uint32_t named_by(const struct history *h, const struct tt_waiting *w, bool *is_silent)
 {
     static struct tt_blame_search_rank ranks[RANKS_MAX];

@@ -187,7 +187,7 @@ static void missing_and_odd_files_are_reported(void **state)
     tt_dumps_fini(&d);
 }
 
-/* Calls that create or end communicators and windows have numbers of their own. Ranks of one host
+/* Calls that create or end communicators and windows are numbered separately. Ranks of one host
  * have the same clock. An operation without a status has no known end. */
 static void setup_calls_do_not_match_collectives(void **state)
 {
@@ -325,23 +325,23 @@ struct departure_case {
     "\"failed\":null}\n" LINE GONE_END
 
 static const struct departure_case departure_cases[] = {
-    /* it was reported before the failure, which the next view followed */
+    /* reported by the time of the failure; the next view, if any, follows the failure */
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "4999", "null") GONE_END, NULL,
       TT_DIAGNOSIS_DIED, true, 2 },
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "5000", "6000") GONE_END, NULL,
       TT_DIAGNOSIS_DIED, true, 2 },
-    /* the run had continued without it, or it was a consequence of the failure */
+    /* the run continued without the member before the failure, or the loss is its consequence */
     { RUN_HEAD("timeout", "5000") GONE("9f3c", "died", "3000", "4000") GONE_END, NULL, -1, false,
       1 },
     { RUN_HEAD("timeout", "5000") GONE("9f3c", "died", "5001", "null") GONE_END, NULL, -1, false,
       1 },
-    /* a dump by a signal shows the present */
+    /* a dump that was requested by a signal shows the current state */
     { RUN_HEAD("signal", "null") GONE("9f3c", "died", "4000", "null") GONE_END, NULL,
       TT_DIAGNOSIS_DIED, true, 2 },
     { RUN_HEAD("signal", "null") GONE("9f3c", "died", "4000", "4500") GONE_END, NULL, -1, false, 1 },
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "silent", "4999", "null") GONE_END, NULL,
       TT_DIAGNOSIS_STOPPED, true, 2 },
-    /* these do not prove that it is at fault */
+    /* these causes do not prove that the member is at fault */
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "unreachable", "4999", "null") GONE_END, NULL,
       TT_DIAGNOSIS_UNKNOWN, false, 2 },
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "gone fishing", "4999", "null") GONE_END, NULL,
@@ -350,12 +350,12 @@ static const struct departure_case departure_cases[] = {
       SECOND(GONE("9f3c", "silent", "1", "null")), TT_DIAGNOSIS_UNKNOWN, false, 3 },
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "4999", "null") GONE_END,
       SECOND(GONE("9f3c", "died", "1", "null")), TT_DIAGNOSIS_DIED, true, 3 },
-    /* it left in order, so that its connections ended, too */
+    /* it left in an orderly way, which also closed its connections */
     { RUN_HEAD("peer_lost", "5000")
           GONE("9f3c", "left", "4999",
                "null") "{\"peer\":3,\"state\":\"lost\",\"last_heard\":4000}\n" GONE_END,
       NULL, -1, false, 1 },
-    /* a later view is without it: its connections ended, too */
+    /* a later view excludes it, which also closed its connections */
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "view", "3000", "3000") PEER_LOST GONE_END, NULL,
       -1, false, 1 },
     /* it has returned, as other dumps show, and died */
@@ -363,10 +363,10 @@ static const struct departure_case departure_cases[] = {
       SECOND(GONE_IN("4", "9f3c", "view", "1", "2")), TT_DIAGNOSIS_DIED, true, 3 },
     { RUN_HEAD("peer_lost", "5000") VIEW_OF_3 PEER_LOST GONE_END,
       SECOND(GONE_IN("4", "9f3c", "view", "1", "2")), TT_DIAGNOSIS_DIED, true, 3 },
-    /* of another run of the process */
+    /* the departure belongs to another run of the process */
     { RUN_HEAD("peer_lost", "5000") GONE("9f3d", "died", "4999", "null") GONE_END, NULL, -1, false,
       1 },
-    /* it has a dump itself */
+    /* the member wrote a dump */
     { RUN_HEAD("peer_lost", "5000") GONE("9f3c", "died", "4999", "null") GONE_END,
       "{\"tutti_trace\":1,\"job\":\"9f3c\",\"rank\":3,\"ranks\":0,\"host\":\"b\",\"now\":1}\n" GONE_END,
       -1, false, 2 },
@@ -407,7 +407,7 @@ static void departures_are_causes_only_before_the_failure(void **state)
     }
 }
 
-/* ---- dumps of a job that may be working ---- */
+/* ---- dumps of a job that may still make progress ---- */
 
 #define LIVE(SEQ, TYPE, TIMES, REST) \
     "{\"op\":" #SEQ ",\"comm\":\"1f\",\"seq\":" #SEQ ",\"kind\":\"allreduce\",\"count\":4," \
@@ -469,7 +469,8 @@ static void is_found(int64_t hung_ns, const char *last, enum tt_diagnosis_kind k
     live_fini(&l);
 }
 
-/* The age of a wait counts from its call, or from when the application waits for it. */
+/* The age of a wait is measured from its call, or from the time at which the application began to
+ * wait. */
 static void young_operations_are_progress(void **state)
 {
     const char *other = HEAD(3) COMM OP(0, 0, DONE)
@@ -519,7 +520,7 @@ static void missing_dumps_leave_the_cause_open(void **state)
     live_fini(&l);
 }
 
-/* In an open directory, only names count, and links are rejected. */
+/* With an open directory, only the last component of a path is used, and links are rejected. */
 static void links_in_an_open_directory_are_rejected(void **state)
 {
     char folder[] = "/tmp/test_dumps.XXXXXX", path[64], link[64];

@@ -206,7 +206,7 @@ static void culprit_and_kind_are_right(void **state)
                   s.run, s.right, s.unproven, s.innocent, s.nothing);
     assert_true(one || s.run > HISTORIES / (2 * unit_share()));
     assert_int_equal(s.innocent, 0);
-    /* a share of the histories can contain all of the few that are missed */
+    /* all of the few missed histories may be in this share */
     assert_true(s.run - s.right <= MISSED_PERCENT * s.run / 100 + (unit_share() > 1 ? 2 : 0));
 }
 

@@ -31,7 +31,7 @@ struct sim {
     uint64_t seed;
 };
 
-/* About normal, times a rare disturbance by other programs. */
+/* Approximately normal; rarely multiplied, as by a disturbance from other programs. */
 static double noise(struct sim *s, double width)
 {
     double sum = 0;
@@ -219,8 +219,8 @@ static void add_message(struct tt_pace *p, uint32_t group, uint64_t class, int64
                      TUTTI_OK);
 }
 
-/* Each message has another size: of one window, TT_PACE_SERIES_MAX sizes are kept, and the others
- * are counted. */
+/* Each message has a different size: in one window, TT_PACE_SERIES_MAX sizes are kept, and the
+ * others are counted. */
 static void sizes_beyond_the_bound_are_counted(void **state)
 {
     const uint32_t pair[] = { 0, 1 }, more = 1000;
@@ -241,7 +241,7 @@ static void sizes_beyond_the_bound_are_counted(void **state)
     tt_pace_found(p, &n);
     assert_int_equal(n, 0);
 
-    add_message(p, group, 1ull << 40, 100);     /* sizes that were not judged make room */
+    add_message(p, group, 1ull << 40, 100);     /* replaces a size that had too few messages */
     assert_int_equal(tt_pace_counts(p).nskipped, more);
     tt_pace_destroy(p);
 }
@@ -270,8 +270,8 @@ static void sizes_of_earlier_windows_need_no_memory(void **state)
     tt_pace_destroy(p);
 }
 
-/* Groups of all ranks but one, which are slow: each rank shares all but two of its groups with each
- * other one. As many groups of other ranks are fast. */
+/* Each slow group has all ranks but one, so any two ranks share all but two of the slow groups. An
+ * equal number of groups of other ranks is fast. */
 static void overlapping_groups_cost_linear_steps(void **state)
 {
     static uint32_t ranks[128];

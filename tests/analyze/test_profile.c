@@ -54,7 +54,7 @@ static void end(struct tt_dumps *d, struct tt_instances *in, struct tt_profile *
     tt_dumps_fini(d);
 }
 
-/* Rank r calls at 1000 + 100 r, and all end at 1500. `first` is the rest of rank 0's record. */
+/* Rank r calls at 1000 + 100 r, and all calls end at 1500. `first`: the rest of rank 0's record. */
 static void give_three_callers(struct tt_dumps *d, const char *clock, const char *first)
 {
     struct text t;
@@ -66,7 +66,7 @@ static void give_three_callers(struct tt_dumps *d, const char *clock, const char
     }
 }
 
-/* Rank 2 is last; the others lose 200 and 100. */
+/* Rank 2 calls last; ranks 0 and 1 lose 200 and 100. */
 static void last_caller_and_lost_time_are_exact(void **state)
 {
     struct tt_dumps d;
@@ -138,7 +138,7 @@ static void last_caller_is_unknown_without_all_members(void **state)
     }
 }
 
-/* A rank that ended before the last one called did not wait for it. */
+/* A rank whose call ended before the last rank called did not wait for that rank. */
 static void rank_that_ended_early_did_not_wait(void **state)
 {
     struct tt_dumps d;
@@ -158,7 +158,7 @@ static void rank_that_ended_early_did_not_wait(void **state)
     end(&d, &in, &p);
 }
 
-/* Messages of the same ranks and tag match by their number; the send comes first. */
+/* Messages of the same ranks and tag match by sequence number; the send comes first. */
 static void messages_match_by_peer_tag_and_number(void **state)
 {
     struct tt_dumps d;
@@ -194,8 +194,8 @@ static void messages_match_by_peer_tag_and_number(void **state)
     end(&d, &in, &p);
 }
 
-/* Rank 0 calls at 1000, starts at 1005 and waits for rank 2 until 1200. Its first data moves at
- * 1230. Of the rest of 270, it spends 20, 50, 90 and 10 in its measured stages. */
+/* Rank 0 calls at 1000, starts at 1005 and waits for rank 2 until 1200. Its first data is
+ * transferred at 1230. Of the remaining 270, its measured stages take 20, 50, 90 and 10. */
 static void stages_add_up_to_the_time(void **state)
 {
     static const char stages[] =

@@ -47,7 +47,7 @@ static void call(struct door *d)
     assert_int_equal(connect(d->caller, (struct sockaddr *)&d->at, sizeof d->at), 0);
 }
 
-/* Waits until the epoll set reports it, and accepts. */
+/* Waits until the epoll set reports the listener, and accepts. */
 static int wait_and_take(struct door *d)
 {
     struct epoll_event ev;

@@ -77,8 +77,8 @@ static void first_use_is_ignored(void **state)
     assert_int_equal(c.best, 1);
 }
 
-/* The second alternative takes half in the end, and more than the first for some uses after the
- * first was dropped. */
+/* The second alternative takes half the time of the first in the end, but for some uses after each
+ * change to it, it takes longer than the first. */
 static uint32_t settling(struct tt_autotune_runs *r, uint32_t run, uint32_t n)
 {
     uint32_t since = 0, nsecond = 0;
@@ -143,7 +143,7 @@ static void interrupted_uses_have_no_lasting_effect(void **state)
     }
 }
 
-/* Used together the second alternative is the fastest, separately the slowest. */
+/* The second alternative is the fastest if both ranks use it. If only one does, both are slow. */
 static void disagreeing_ranks_try_ways_together(void **state)
 {
     struct tt_autotune a = { 0 }, b = { 0 };
@@ -203,7 +203,7 @@ static void degraded_best_way_is_replaced(void **state)
     assert_int_equal(c.best, 2);
 }
 
-/* A rank that follows others uses their choice, and still learns. */
+/* A rank that follows others uses their choice, but still measures the alternatives. */
 static void follower_still_tries_all_ways(void **state)
 {
     struct tt_autotune_runs r = { 0 };
@@ -222,8 +222,8 @@ static void follower_still_tries_all_ways(void **state)
     assert_true(went[2] > 1800 && went[0] > 20 && went[1] > 20);
 }
 
-/* One use in four of the first way is timed. Two slow ones in a row switch to the second way for 64
- * uses; after these, one suffices. */
+/* One of four uses of the first method is timed. After two consecutive slow ones, the second method
+ * is selected for 64 uses; after these, one slow use suffices. */
 static void slow_uses_switch_to_the_other_way(void **state)
 {
     struct tt_autotune_limit l = { 0 };

@@ -12,7 +12,7 @@
 #define MIB ((size_t)1 << 20)
 #define BUFFER_BYTES (26 * MIB)
 #define PIECE_BYTES (8 * MIB)
-#define USES 40             /* by then it is moved completely, or was tried often enough */
+#define USES 40             /* then the buffer is moved, or was tried often enough */
 
 /* Returns the KiB of this process's memory at [first, first + bytes) on huge pages. */
 static size_t huge_kib(const uint8_t *first, size_t bytes)
@@ -120,8 +120,8 @@ static void reused_memory_moves_and_keeps_contents(void **state)
     munmap(p, BUFFER_BYTES);
 }
 
-/* Other memory at the same address, as an allocator returns it, is moved like the first; memory
- * that is repeatedly replaced, less and less often. */
+/* New memory at the same address, as an allocator may return it, is moved, too. If memory is
+ * replaced repeatedly, it is moved less and less often. */
 static void remapped_memory_is_moved_too(void **state)
 {
     struct tt_pages_hot h;

@@ -1,4 +1,4 @@
-/* The resolver, with a getaddrinfo of this test: a question can be left unanswered until the test
+/* The resolver, with a getaddrinfo of this test: a query can be left unanswered until the test
  * answers it. */
 #include <dirent.h>
 #include <netdb.h>
@@ -50,7 +50,7 @@ static unsigned asked, waiting;     /* number of queries so far, and of unanswer
 static bool silent;                 /* the name servers do not reply */
 static unsigned generation;         /* incremented by set_servers: pending queries are answered
                                        as well */
-static int failure;                 /* otherwise: their reply; 0: an address */
+static int failure;                 /* reply of the servers if not silent; 0: an address */
 static int failures_left = -1;      /* number of such replies; -1: unlimited */
 
 static atomic_uint more_forks;         /* as if the process were a child after this number of
@@ -80,10 +80,11 @@ static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms)
     return 0;
 }
 
-static _Thread_local unsigned interferes_at;    /* number of further atomic operations of this
-                                                   thread before it; 0: never */
+static _Thread_local unsigned interferes_at;    /* the other thread runs before this thread's next
+                                                   atomic operation of this index, from 1; 0:
+                                                   never */
 
-/* Runs the actions of another thread at this moment. */
+/* Runs the actions of another thread if the selected atomic operation is next. */
 static void interfere(void)
 {
     if (interferes_at && --interferes_at == 0)
@@ -328,7 +329,7 @@ static void child_of_fork_has_own_helpers(void **state)
 #endif
 
 /* In the child of a fork, threads start to count concurrently: none may clear the count of another.
- * The other one counts between two atomic operations of the first, at each position in turn. */
+ * The second thread counts between two atomic operations of the first, at each position in turn. */
 static void concurrent_counts_after_fork_are_kept(void **state)
 {
     unsigned nplaces = 0, n;
@@ -338,7 +339,7 @@ static void concurrent_counts_after_fork_are_kept(void **state)
         atomic_fetch_add(&more_forks, 1);
         interferes_at = nplaces + 1;
         assert_true(reserve_helper());
-        all = interferes_at > 0;        /* it has fewer operations: the other one comes
+        all = interferes_at > 0;        /* the first thread has fewer operations: the second counts
                                            afterwards */
         interferes_at = 0;
         if (all)
@@ -415,7 +416,7 @@ static void only_temporary_failures_are_retried(void **state)
     assert_int_equal(resolve_within(-1, false, &list, &why), TUTTI_ERR_SYSTEM);
     assert_string_equal(why, gai_strerror(EAI_AGAIN));
     assert_int_equal(resolve_within(1, true, &list, &why), TUTTI_ERR_TIMEOUT);
-    await_no_helper();      /* the lookup that timed out may have left one, and it must not take a
+    await_no_helper();      /* the lookup that timed out may have left one, which must not consume a
                                failure */
     before = questions();
     pthread_mutex_lock(&lock);
@@ -426,7 +427,8 @@ static void only_temporary_failures_are_retried(void **state)
     assert_true(questions() >= before + 3);
 }
 
-/* Whichever leaves first, caller or helper: nothing is freed twice or leaked (checked by ASan). */
+/* Whether the caller or the helper finishes first, nothing is freed twice or leaked (checked by
+ * ASan). */
 static void abandoned_lookup_cleans_up(void **state)
 {
     (void)state;

@@ -20,7 +20,7 @@ static void descriptors_of_forked_child_are_ignored(void **state)
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        alarm(60);          /* also if this test fails */
+        alarm(60);          /* ends the child even if this test fails */
         pause();
         _exit(0);
     }

@@ -1,5 +1,5 @@
-/* For the programs that run many ranks in a few processes, each of which includes this once: the
- * bytes of the ranks, and the processes. */
+/* For programs that run many ranks in a few processes; each includes this once. Counts the bytes of
+ * ranks, and waits for the processes. */
 #ifndef TESTS_BOOT_PACKED_H
 #define TESTS_BOOT_PACKED_H
 
@@ -18,13 +18,12 @@
 
 #define PACKED_PROCESSES_MAX 64
 
-/* Of the calling thread. A program whose threads run several ranks resets them. */
+/* Counters of the calling thread. A program whose threads run several ranks resets them. */
 static _Thread_local uint64_t packed_sent, packed_received, packed_accepted;
 static _Thread_local uint64_t packed_reads;     /* calls that received data */
 
-/* These replace the functions of the C library in this program, and count the bytes and
- * connections of the calling thread. src/boot uses no other calls for data; memory files are not
- * counted. */
+/* These replace the functions of the C library in this program, and count the bytes and connections
+ * of the calling thread. src/boot uses no other calls for data. Memory files are not counted. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     const ssize_t n = sendto(fd, data, bytes, flags, NULL, 0);
@@ -81,7 +80,7 @@ static void packed_raise_descriptor_limit(void)
     setrlimit(RLIMIT_NOFILE, &files);
 }
 
-/* Returns zeroed memory that all processes forked from now on share. */
+/* Returns zeroed memory that is shared with all processes that are forked later. */
 static void *packed_shared(size_t bytes)
 {
     void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -101,7 +100,7 @@ static void packed_barrier(pthread_barrier_t *barrier, uint32_t n)
     pthread_barrierattr_destroy(&attr);
 }
 
-/* If one process fails, the others would wait for its ranks: they are ended. */
+/* Waits for all processes. If one fails, kills the others, which would wait for its ranks. */
 static bool packed_wait(const pid_t *pids, uint32_t n)
 {
     bool good = true;

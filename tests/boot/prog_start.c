@@ -9,19 +9,19 @@
  *   busiest_rank
  *   accepted           connections that rank 0 accepts
  *   memory_mb          sum of the peak memory of all processes
- * With KILLED, this process is killed US microseconds after the start. Its last rank never joins,
- * so that the start-up cannot end before. With KILLED "rank:N" only rank N is killed, which has a
- * process of its own, and joins as all others; the start-up may end before. Then it prints of the
- * ranks of the other processes:
- *   started, failed    numbers of ranks
+ * With KILLED, the process with that index is killed US microseconds after the start. Its last rank
+ * never joins, so that the start-up cannot complete before. With KILLED "rank:N" only rank N is
+ * killed, which has its own process, and joins like all others; the start-up may complete before.
+ * The output then describes the ranks of the other processes:
+ *   started, failed    number of ranks
  *   unnamed            failed ranks whose message names neither missing ranks nor the first rank of
  *                      their host; with "rank:N", neither N nor, if N is that one, the first rank
  *                      of their host
  *   cut_off            with "rank:N", other failed ranks that found no root, although rank 0 has
  *                      started
- *   unnamed_error      message of the last one of these
+ *   unnamed_error      message of the last rank of `unnamed`
  *   error              message of the last failed rank
- *   late_s             from the deadline until the last one returns; negative: before it */
+ *   late_s             from the deadline until the last rank returns; negative: before it */
 #include <ctype.h>
 #include <poll.h>
 #include <pthread.h>
@@ -61,7 +61,7 @@ struct shared {
     atomic_ullong begin_ns;
     uint32_t nranks, nprocesses, card_bytes, per_host;
     uint32_t timeout_ms, killed;        /* killed: a process, or NOT_KILLED */
-    uint32_t single;                    /* the only rank of the killed process, or NOT_KILLED */
+    uint32_t single;                    /* killed "rank:N": N; otherwise NOT_KILLED */
     atomic_uint nended;
     char rendezvous[128];
     uint64_t memory_kb[PACKED_PROCESSES_MAX];
@@ -74,7 +74,7 @@ struct rank {
     uint32_t rank;
 };
 
-/* As similar as those of real jobs: 28 bytes differ between ranks, in five places. */
+/* As similar as in real jobs: 28 bytes differ between ranks, at five places. */
 static void make_card(uint8_t *card, uint32_t bytes, uint32_t rank)
 {
     for (uint32_t i = 0; i < bytes; i++)
@@ -127,7 +127,7 @@ static void check_table(const struct shared *s, struct tt_table *t, struct resul
     }
 }
 
-/* All links of the overlay are up. */
+/* Fails if a link of the overlay is not up. */
 static void check_overlay(const struct tt_overlay *o, struct result *out)
 {
     const uint32_t *peers, n = tt_overlay_neighbours(o, &peers);
@@ -139,8 +139,8 @@ static void check_overlay(const struct tt_overlay *o, struct result *out)
         }
 }
 
-/* The first rank of a process; with the number of processes, the end. A single rank is in the last
- * process, and missing in the one that has the ranks around it. */
+/* Returns the first rank of a process; for the number of processes, the end. A single rank is in
+ * the last process, and omitted from the process that has its neighbours. */
 static uint32_t first_of(const struct shared *s, uint32_t process)
 {
     const uint32_t n = s->single == NOT_KILLED ? s->nprocesses : s->nprocesses - 1;
@@ -171,7 +171,7 @@ static void await_kill(void)
         pause();
 }
 
-/* No rank closes its overlay before all have connected theirs. */
+/* No rank may close its overlay before all have connected theirs. */
 static void wait_for_others(struct shared *s)
 {
     if (s->killed == NOT_KILLED) {
@@ -275,7 +275,7 @@ static int process_run(struct shared *s, uint32_t index)
     return 0;
 }
 
-/* Returns whether a list of missing ranks in the text has this one: "missing: 3, 8-15". */
+/* Returns whether the text lists the rank as missing: "missing: 3, 8-15". */
 static bool lists_missing(const char *text, uint32_t rank)
 {
     static const char before[] = "missing: ";
@@ -295,7 +295,7 @@ static bool lists_missing(const char *text, uint32_t rank)
     return false;
 }
 
-/* Returns whether the text has "rank N". */
+/* Returns whether the text contains "rank N". */
 static bool has_rank(const char *text, uint32_t rank)
 {
     char name[24];
@@ -307,7 +307,7 @@ static bool has_rank(const char *text, uint32_t rank)
     return false;
 }
 
-/* Returns whether the message of a failed rank states the lost one. */
+/* Returns whether the error of a failed rank names the lost rank. */
 static bool is_named(const struct shared *s, uint32_t rank)
 {
     const char *error = s->results[rank].error;
@@ -319,8 +319,8 @@ static bool is_named(const struct shared *s, uint32_t rank)
            (leader && rank / s->per_host == s->single / s->per_host);
 }
 
-/* Returns whether the rank did not get the result because the root has ended: a limit that
- * docs/start-up.md states. */
+/* Returns whether the rank did not get the result because the root had left: a limitation that
+ * docs/start-up.md describes. */
 static bool is_cut_off(const struct shared *s, uint32_t rank)
 {
     return s->single != NOT_KILLED && s->single != 0 && !s->results[0].status &&

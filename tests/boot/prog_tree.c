@@ -11,7 +11,7 @@
  *   root_bytes         of the root
  *   root_message_us    processor time of the root per message: an accepted connection, or a call
  *                      that received data
- *   restarts           how often a rank began again, since the root was unreachable
+ *   restarts           how often a rank started again because the root was unreachable
  *   memory_mb          sum of the peak memory of all processes */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ struct shared {
 };
 
 struct rank {
-    struct tt_tree_node *node;          /* NULL: it is done, or begins again */
+    struct tt_tree_node *node;          /* NULL: done, or to be opened again */
     uint64_t wake_ns;
     bool opened, placed, done;
     uint8_t place[PLACE_BYTES];
@@ -71,8 +71,8 @@ struct rank {
 struct worker {
     struct shared *shared;
     uint32_t first, n, ndone;
-    struct tt_address root;             /* its address for this process, as it has few ports of its
-                                           own for each */
+    struct tt_address root;             /* address of the root for this process, since an address
+                                           has too few ports for all ranks */
     int epoll;
     uint64_t swept_ns, deadline_ns;
     struct rank *ranks;                 /* [n] */
@@ -83,7 +83,7 @@ static uint32_t leader_of(const struct shared *s, uint32_t rank)
     return rank - rank % s->per_host;
 }
 
-/* The endpoint of a rank: its server, or another port of its host. */
+/* Returns the endpoint of a rank: its host's server, or another port of the host. */
 static struct tt_endpoint endpoint_of(const struct shared *s, uint32_t rank)
 {
     const uint32_t host = rank / s->per_host, port = s->port + rank % s->per_host;
@@ -122,7 +122,7 @@ static struct tt_address loopback(uint32_t address, uint16_t port)
     return out;
 }
 
-/* Equal on ranks at the same position of all hosts. */
+/* Places are equal for ranks at the same position of their hosts. */
 static void make_place(const struct shared *s, uint32_t rank, uint8_t out[PLACE_BYTES])
 {
     memset(out, 7, PLACE_BYTES);
@@ -165,7 +165,7 @@ static int listen_locally(const struct shared *s, uint32_t rank)
     return -1;
 }
 
-/* Returns whether it could. */
+/* Returns false if the rank could not be opened. */
 static bool rank_open(struct worker *w, uint32_t rank)
 {
     struct shared *s = w->shared;
@@ -226,7 +226,7 @@ static bool is_address(const struct tt_tree_address *a, const struct tt_tree_add
     return a->bytes == expected->bytes && memcmp(a->data, expected->data, a->bytes) == 0;
 }
 
-/* Each rank checks the first group, and one of them all ranks. */
+/* Checks the layout: each rank the first group, and one rank all groups. */
 static bool is_layout(const struct shared *s, uint32_t rank, const struct tt_tree_place *p)
 {
     const uint32_t whole = s->nranks / s->per_host;
@@ -253,7 +253,7 @@ static bool is_layout(const struct shared *s, uint32_t rank, const struct tt_tre
     return good;
 }
 
-/* Returns NULL, or what is wrong with the place of a rank. */
+/* Returns NULL, or the error in the place of a rank. */
 static const char *check_place(const struct shared *s, uint32_t rank, const struct tt_tree_place *p)
 {
     const struct tt_tree_address before = address_of(s, (rank + s->nranks - 1) % s->nranks),
@@ -317,7 +317,7 @@ static bool rank_step(struct worker *w, uint32_t i)
 
 /* ---- processes ---- */
 
-/* Steps the ranks whose time has come. Returns false if one has failed. */
+/* Steps the ranks whose wake-up time has passed. Returns false if one has failed. */
 static bool worker_sweep(struct worker *w)
 {
     const uint64_t now_ns = tt_now_ns();
@@ -336,7 +336,7 @@ static bool worker_sweep(struct worker *w)
     return true;
 }
 
-/* Returns false if a rank has failed. */
+/* Handles events for at most wait_ms. Returns false if a rank has failed. */
 static bool worker_step(struct worker *w, int wait_ms)
 {
     struct epoll_event evs[EVENTS];
@@ -367,7 +367,7 @@ static int worker_run(struct shared *s, uint32_t index, uint32_t first, uint32_t
                         .deadline_ns = tt_now_ns() + TIMEOUT_NS };
     bool good;
 
-    (void)setpriority(PRIO_PROCESS, 0, 10);     /* the root has processors of its own in a job */
+    (void)setpriority(PRIO_PROCESS, 0, 10);     /* in a job, the root has processors of its own */
     w.ranks = calloc(w.n, sizeof *w.ranks);
     tt_assert(w.ranks && w.epoll >= 0);
     pthread_barrier_wait(&s->started);
@@ -469,7 +469,7 @@ static struct shared *shared_create(uint32_t nranks, uint32_t nprocesses, uint32
     return s;
 }
 
-/* The first rank of process i: each has whole hosts. */
+/* Returns the first rank of process i. Each process has complete hosts. */
 static uint32_t first_of(const struct shared *s, uint32_t i)
 {
     const uint32_t nhosts = (s->nranks + s->per_host - 1) / s->per_host;

@@ -1,4 +1,4 @@
-/* Flooding over the control overlay, in a simulated world: links with ordering and random delays,
+/* Flooding over the control overlay, in a simulated world: ordered links with random delays, and
  * ranks that die or leave. A failure prints its seed; TUTTI_TEST_SEED replays it. */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ enum { ARRIVE, END, FLOOD, DIE, LEAVE };
 struct node {
     struct tt_flood flood;
     bool dead, left;
-    uint64_t arrives_ns[TT_FLOOD_LINKS_MAX];    /* no overtaking on a link */
+    uint64_t arrives_ns[TT_FLOOD_LINKS_MAX];    /* arrival of the last frame: no overtaking on a
+                                                   link */
     uint32_t said;
     uint32_t heard[RANKS_MAX];                  /* [origin] number of received words */
     uint32_t lost[RANKS_MAX];                   /* [rank] number of LOST notifications */
@@ -40,7 +41,7 @@ static uint32_t link_to(const struct node *from, uint32_t peer)
     return 0;
 }
 
-/* Frames go from a to b with a random delay, in order. */
+/* Returns the arrival time of a frame: a random delay, but in order. */
 static uint64_t arrival(struct net *net, uint32_t from, uint32_t link)
 {
     struct node *node = &net->nodes[from];
@@ -82,7 +83,8 @@ static void step(struct net *net, uint32_t rank, const struct tt_flood_event *ev
             world_plan(&net->w, arrival(net, rank, i), ARRIVE, (int)peer, (int)rank, act.out,
                        act.out_bytes);
         }
-        if (act.drop & 1ull << i)       /* the peer, if alive, sees the end of the connection */
+        if (act.drop & 1ull << i)       /* the peer, if alive, detects that the connection was
+                                           closed */
             world_plan(&net->w, arrival(net, rank, i), END, (int)peer, (int)rank, NULL, 0);
     }
     if (act.deliver)
@@ -113,7 +115,7 @@ static void flood(struct net *net, uint32_t rank)
     node->said++;
 }
 
-/* Ends all connections of the rank, after the data that it had sent. */
+/* Closes all connections of the rank, after the data that it has sent. */
 static void end_all(struct net *net, uint32_t rank, bool goodbye)
 {
     struct node *node = &net->nodes[rank];
@@ -251,8 +253,8 @@ static void overlay_graph_is_mutual_and_small(void **state)
                 TT_FLOOD_LINKS_MAX);
 }
 
-/* The dead ranks never start, or die before the floods: every living rank gets every flood of a
- * living one, and one LOST for each dead one. */
+/* Some ranks never start, or die before the floods. Each living rank gets each flood of the living
+ * ranks, and one LOST for each dead rank. */
 static void floods_arrive_exactly_once(void **state)
 {
     uint32_t checked = 0;
@@ -290,8 +292,8 @@ static void floods_arrive_exactly_once(void **state)
     assert_true(checked > 0);
 }
 
-/* Ranks die during floods: words are received once and in order, and all remaining ranks agree on
- * the lost ones. */
+/* Ranks die during floods. Words are received once and in order, and all remaining ranks agree on
+ * the lost ranks. */
 static void death_during_floods_is_reported_once(void **state)
 {
     uint32_t checked = 0;
@@ -378,8 +380,8 @@ static void invalid_frame_ends_only_its_link(void **state)
     }
 }
 
-/* A direct frame goes to one neighbour, is not forwarded, and leaves the numbers of floods
- * alone. */
+/* A direct frame reaches one neighbour, is not forwarded, and does not change the numbers of
+ * floods. */
 static void direct_frame_reaches_one_neighbour(void **state)
 {
     const uint8_t payload[] = { 1, 2, 3 };

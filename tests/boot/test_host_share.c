@@ -1,5 +1,5 @@
-/* Ranks of one host that share what the first of them has got. Each has its own state, as in a
- * process of its own. */
+/* Ranks of one host share a secret that their first rank has received. Each rank has its own state,
+ * as in a separate process. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -67,7 +67,8 @@ static void *ask(void *arg)
     return NULL;
 }
 
-/* All ranks ask, and the first responds until all have an answer: the secret, or a reason. */
+/* All ranks request the secret. The first rank replies until each has an answer: the secret, or the
+ * reason for a failure. */
 static void share_among(struct tt_host_share *first, struct asker askers[NRANKS], const char *why)
 {
     atomic_store(&nanswered, 0);
@@ -169,11 +170,12 @@ static void rank_of_a_silent_first_is_alone(void **state)
 
 struct crossed {
     pthread_t thread;
-    struct tt_host_share key, challenge;    /* other rank: waits for the first, is the first */
+    struct tt_host_share key, challenge;    /* this rank requests the key, and provides the
+                                               challenge */
     enum tt_share_answer answer;
 };
 
-/* Waits for the key, and only then has a challenge for the first rank of the key. */
+/* Waits for the key, and only then provides the challenge to the rank that provides the key. */
 static void *wait_for_key(void *arg)
 {
     char found[sizeof secret], why[TT_SHARE_BYTES_MAX] = "";
@@ -199,7 +201,7 @@ static void serve_key(void *arg)
     tt_host_share_answer(arg, TT_SHARE_FOUND, secret, sizeof secret);
 }
 
-/* Each is the first of the other one, for different purposes. */
+/* Each rank is the first rank for the other one, for different secrets. */
 static void ranks_that_wait_for_each_other_both_get_a_response(void **state)
 {
     struct tt_host_share key, challenge;
@@ -234,7 +236,7 @@ static void deadline_ends_the_wait(void **state)
     tt_host_share_fini(&first);
 }
 
-/* In a child process: another user asks this first rank, which must not respond to it. */
+/* In a child process: another user requests the secret. The first rank must not reply to it. */
 static int ask_as_other_user(void)
 {
     struct tt_host_share s = share_of("token", "");

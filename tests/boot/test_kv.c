@@ -1,5 +1,5 @@
-/* The launchers' key-value stores, with a PMIx and a PMI of this test: which of them is used, and
- * threads that use them concurrently. */
+/* The launchers' key-value stores, with a PMIx and a PMI library of this test: which store is used,
+ * and concurrent use by several threads. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -132,7 +132,7 @@ static void exchange_wait_respects_own_deadline(void **state)
     set_silent(false);
     pthread_join(thread, &failed);
     assert_null(failed);
-    /* a free lock takes no time */
+    /* an immediate deadline suffices if the lock is free */
     assert_int_equal(exchange_as("mpich", tt_now_ns(), &launch), TUTTI_OK);
     assert_string_equal(launch.rendezvous, "pmi");
 }
@@ -156,7 +156,7 @@ static void query_wait_respects_own_deadline(void **state)
     assert_int_equal(launch.nranks, 2);
 }
 
-/* A PMIx server of an outer launcher has other ranks. */
+/* The PMIx server of an outer launcher is not used, because it serves other ranks. */
 static void server_of_the_rank_is_used(void **state)
 {
     struct tt_launch launch;

@@ -40,10 +40,10 @@ static void launcher_variables_define_the_rank(void **state)
         { { "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "TUTTI_RENDEZVOUS=file:///x" }, "openmpi", 1, 4, "file:///x" },
         { { "PMI_RANK=3", "PMI_SIZE=4" }, "mpich", 3, 4, "" },
         { { "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_ID=0", "PMI_FD=7" }, "slurm", 1, 2, "" },
-        /* a batch script, no step */
+        /* a batch script without a step */
         { { "SLURM_PROCID=0", "SLURM_NTASKS=2" }, "single", 0, 1, "" },
         { { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=10.0.0.7", "MASTER_PORT=29500" }, "torchrun", 1, 2, NULL },
-        { { "RANK=captain" }, "single", 0, 1, "" },                          /* names used by other software, too */
+        { { "RANK=captain" }, "single", 0, 1, "" },                          /* a common name */
         { { "WORLD_SIZE=1" }, "single", 0, 1, "" },
         /* the shell of salloc */
         { { "SLURM_NTASKS=4", "SLURM_JOB_ID=7" }, "single", 0, 1, "" },
@@ -83,7 +83,7 @@ static void launcher_variables_define_the_rank(void **state)
     }
 }
 
-/* A hint: a wrong value is no error. */
+/* Ranks per host are only a hint: a wrong value is not an error. */
 static void launchers_provide_ranks_per_host(void **state)
 {
     static const struct {
@@ -99,7 +99,7 @@ static void launchers_provide_ranks_per_host(void **state)
         { { "PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALNRANKS=4" }, 4 },
         { { "PMI_PORT=h:4711", "PMI_ID=2", "MPI_LOCALNRANKS=4" }, 4 },
         { { "RANK=1", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=h", "MASTER_PORT=29500" }, 2 },
-        /* torchrun under mpirun: the number of the one whose rank counts */
+        /* torchrun under mpirun: ranks per host of torchrun, whose rank is used */
         { { "OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_SIZE=1", "RANK=5",
             "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=4", "TORCHELASTIC_RUN_ID=x", "MASTER_ADDR=h", "MASTER_PORT=29500" },
           4 },
@@ -127,7 +127,7 @@ static void server_may_define_the_size(void **state)
         { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3" }, "pmix", 3, TT_QUERY_PMIX, "" },
         { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3", "TUTTI_RENDEZVOUS=tcp://h:1" }, "pmix", 3, TT_QUERY_PMIX, "tcp://h:1" },
         { { "PMI_PORT=h:4711", "PMI_ID=2" }, "mpich", 2, TT_QUERY_PMI_PORT, "" },
-        /* prterun starts its daemons by srun: the Slurm variables are those of the daemons */
+        /* prterun starts its daemons by srun: the Slurm variables describe these daemons */
         { { "PMIX_NAMESPACE=p@1", "PMIX_RANK=3", "PRTE_LAUNCHED=1", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2",
             "SLURM_STEP_ID=0" },
           "prrte", 3, TT_QUERY_PMIX, "" },
@@ -146,7 +146,7 @@ static void server_may_define_the_size(void **state)
     }
 }
 
-/* Silently running as a single-rank job on each rank would be the worst result. */
+/* The worst result would be that each rank silently runs as a single-rank job. */
 static void incomplete_launcher_variables_are_refused(void **state)
 {
     static const struct {
@@ -280,7 +280,7 @@ static void the_conf_wins_over_the_environment(void **state)
     assert_string_equal(l.interfaces, "eth");
 }
 
-/* torch's own store listens on MASTER_PORT, and stores of other jobs on the adjacent ports. */
+/* The store of torch listens on MASTER_PORT, and the stores of other jobs on adjacent ports. */
 static void torchrun_port_is_derived_per_restart(void **state)
 {
     static const char *const first[VARS_MAX] = { "RANK=0",

@@ -1,5 +1,5 @@
-/* Real start-up of ranks, as threads of this process, over tcp://, file:// and an id, with
- * connections of unauthenticated peers. */
+/* Start-up of ranks over real sockets, as threads of this process, by tcp://, file:// and an ID,
+ * with connections of unauthenticated peers. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 
 #include "base/resolve.h"
 
-/* Counts the waits and the lookups of meet.c. */
+/* Counts the waits and lookups of meet.c. */
 static int counted_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 static struct tt_lookup *counted_lookup_begin(const char *host, const char *port, int flags,
                                               uint64_t now_ns);
@@ -89,7 +89,7 @@ static void *meet(void *arg)
                                          .refuses = r->refuses,
                                          .cause = "it has no plan" };
 
-    poll(NULL, 0, (int)r->delay_ms);    /* late ranks are the subject of the test */
+    poll(NULL, 0, (int)r->delay_ms);    /* tests of late ranks */
     r->status =
         tt_boot_rendezvous(&r->launch, &offer, tt_deadline_ns(tt_now_ns(), r->launch.timeout_ms),
                            &r->table, &r->overlay);
@@ -111,7 +111,7 @@ static void join(struct rank *ranks, uint32_t n)
         pthread_join(ranks[i].thread, NULL);
 }
 
-/* All close concurrently: each waits for the other's end. */
+/* Closes one rank. All ranks close concurrently, as each waits for the others. */
 static void *close_one(void *arg)
 {
     struct rank *r = arg;
@@ -221,8 +221,8 @@ static void write_text(const char *path, const char *text)
     fclose(f);
 }
 
-/* Remains of an earlier run: nothing, garbage, an address without a listener, and one with another
- * server. */
+/* Files of an earlier run: nothing, garbage, an address without a listener, and the address of
+ * another server. */
 static void stale_file_has_no_effect(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void stale_file_has_no_effect(void **state)
     }
 }
 
-/* Another file at this path is kept, and so is a device. */
+/* Another file at this path, or a device, is kept. */
 static void other_files_are_not_replaced(void **state)
 {
     static const char content[] = "a,b\n1,2\n";
@@ -302,7 +302,7 @@ static void file_is_private_to_the_user(void **state)
     (void)state;
     temporary_path(path);
     snprintf(rendezvous, sizeof rendezvous, "file://%s", path);
-    rank.launch = launch_of(0, 2, rendezvous, "", 3000);     /* it exists for that long */
+    rank.launch = launch_of(0, 2, rendezvous, "", 3000);     /* the file exists for that long */
     start(&rank, 1);
     for (uint64_t end_ns = tt_now_ns() + 60 * TT_SECOND; stat(path, &info) != 0;) {
         assert_true(tt_now_ns() < end_ns);
@@ -331,7 +331,7 @@ static void id_connects_ranks_without_its_creator(void **state)
     check_and_close(ranks, 4);
 }
 
-/* In a separate process, because the limit of descriptors is per process. */
+/* In a separate process, because the limit on descriptors is per process. */
 static _Noreturn void start_by_id(uint32_t rank, uint32_t nranks, int id_pipe)
 {
     struct rank r = { .launch = launch_of(rank, nranks, "", "mine", PATIENCE_MS) };
@@ -493,7 +493,7 @@ static void missing_rank_0_is_reported(void **state)
 }
 
 /* A round of refused connections needs fewer than ten waits, and 1.5 s contain about twelve rounds,
- * however slow the machine is. */
+ * on a machine of any speed. */
 static void waiting_for_rank_0_sleeps(void **state)
 {
     struct rank rank = { .delay_ms = 0 };
@@ -509,7 +509,7 @@ static void waiting_for_rank_0_sleeps(void **state)
     assert_in_range(atomic_load(&npolls), 1, 500);
 }
 
-/* Returns the number of connections to a listener until now. Keeps each open. */
+/* Returns the number of new connections to a listener, and keeps them open. */
 static uint32_t nconnections(int listener)
 {
     uint32_t n = 0;
@@ -519,9 +519,10 @@ static uint32_t nconnections(int listener)
     return n;
 }
 
-/* A process without a challenge is at the rendezvous address. The first rank of the host waits for
- * it longer than another rank of the host waits for the first one. This one responds every second;
- * the other one does not look up the server's name again each time. */
+/* A process that sends no challenge listens at the rendezvous address. The first rank of the host
+ * waits for it longer than another rank waits for a reply of the first one. But the first rank
+ * replies every second, so the other rank keeps waiting, and does not look up the server's name
+ * again. */
 static void ranks_wait_for_a_first_rank_that_waits_for_the_server(void **state)
 {
     struct rank ranks[3] = { { .delay_ms = 0 } };
@@ -542,10 +543,10 @@ static void ranks_wait_for_a_first_rank_that_waits_for_the_server(void **state)
     start(ranks + 1, 1);
     assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
     start(ranks + 2, 1);
-    poll(NULL, 0, 7000);            /* its patience is 5 s */
+    poll(NULL, 0, 7000);            /* rank 2 would wait 5 s for a silent first rank */
     n = nconnections(listener);
     looked_up = atomic_load(&nlookups);
-    if (tt_now_ns() - began_ns < CHALLENGE_NS) {    /* else the first has begun again */
+    if (tt_now_ns() - began_ns < CHALLENGE_NS) {    /* else the first rank has started again */
         assert_int_equal(n, 1);
         assert_in_range(looked_up, 1, 2);
     }
@@ -595,8 +596,8 @@ static int knock(const struct tt_address *at)
     return -1;
 }
 
-/* Sends garbage, a hello in single bytes, nothing, and a connection that ends at once; as many as
- * there is time for. */
+/* Opens connections until it is stopped. Each sends garbage, a false hello or nothing. Some are
+ * closed at once; the others stay open and send single bytes. */
 static void *be_strange(void *arg)
 {
     struct strangers *s = arg;
@@ -624,7 +625,7 @@ static void *be_strange(void *arg)
         else
             close(fd);
         if (nopen > 0)
-            /* it may have been dropped */
+            /* the server may have dropped it */
             send(open_fds[tt_prng_below(&prng, nopen)], junk, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     while (nopen > 0)
@@ -659,7 +660,8 @@ static void strangers_do_not_disturb_start_up(void **state)
     check_and_close(ranks, 4);
 }
 
-/* Also if the rank is the server. It does not report its own cause a second time. */
+/* All ranks report the cause, also if the rank is the server. The rank itself does not report it a
+ * second time. */
 static void cause_of_a_rank_that_cannot_start_reaches_all(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The control overlay over real sockets, with all ranks in one thread, so that every test controls
+/* The control overlay over real sockets, with all ranks in one thread, so that each test decides
  * which rank makes progress. */
 #include <errno.h>
 #include <poll.h>
@@ -20,11 +20,13 @@
 
 struct net {
     uint32_t n;
-    bool doubles;                   /* the overlays connect by doubling */
+    bool doubles;                   /* the overlays connect their links by doubling */
     uint64_t records_until_ns;
-    bool absent[RANKS_MAX];         /* never opened: died after the table, before the overlay */
-    int silent[RANKS_MAX];          /* never opened, but its listener is: this descriptor; 0: no */
-    uint32_t nrecords, nfallbacks;  /* endpoints from records, and from the table */
+    bool absent[RANKS_MAX];         /* never opened: the rank died between the start-up table and
+                                       the overlay */
+    int silent[RANKS_MAX];          /* never opened, but its listener is: its descriptor; 0: not
+                                       silent */
+    uint32_t nrecords, nfallbacks;  /* endpoints from records, and from the table as a fallback */
     uint8_t secrets[RANKS_MAX][16];
     struct tt_endpoint endpoints[RANKS_MAX];
     struct tt_overlay *overlays[RANKS_MAX];
@@ -62,7 +64,7 @@ static void write_record(const struct net *net, uint32_t rank, uint8_t record[RE
     tt_endpoint_write(&w, &net->endpoints[rank]);
 }
 
-/* Sets the endpoints of the neighbours: with doubling, only of the ranks before and after. */
+/* Sets the endpoints of the neighbours; with doubling, only those of the adjacent ranks. */
 static void set_neighbours(struct net *net, uint32_t r)
 {
     for (uint32_t p = 0; p < net->n; p++)
@@ -70,8 +72,8 @@ static void set_neighbours(struct net *net, uint32_t r)
             tt_overlay_neighbour(net->overlays[r], p, &net->endpoints[p]);
 }
 
-/* Opens listeners, and overlays on all ranks except the absent ones, whose ports then refuse.
- * Nothing is connected yet. */
+/* Opens listeners, and overlays on all ranks except the absent ones, whose ports refuse
+ * connections. No links are connected yet. */
 static void net_open(struct net *net)
 {
     int listeners[RANKS_MAX];
@@ -125,7 +127,7 @@ static bool all_settled(struct net *net, bool give_up)
     return all;
 }
 
-/* Sleeps until some overlay has something to do, at most 20 ms. */
+/* Sleeps until an overlay has an event, at most 20 ms. */
 static void wait_for_any(struct net *net)
 {
     struct pollfd p[RANKS_MAX];
@@ -248,7 +250,7 @@ static void words_arrive_once_in_order(void **state)
     }
 }
 
-/* A callee needs no record if its caller has connected first. */
+/* The callee of a link needs no record if the caller connects first. */
 static void doubling_connects_all_neighbours(void **state)
 {
     (void)state;
@@ -274,8 +276,8 @@ static void doubling_connects_all_neighbours(void **state)
     }
 }
 
-/* All ranks but one, which does nothing, are connected nevertheless, although the path to some of
- * their neighbours is over it. At the deadline this rank alone is lost. */
+/* One rank does nothing. All other pairs of neighbours are still connected, although the path to
+ * some of them leads through that rank. At the deadline only this rank is lost. */
 static void silent_rank_delays_no_other_link(void **state)
 {
     (void)state;
@@ -314,8 +316,8 @@ static void silent_rank_delays_no_other_link(void **state)
     }
 }
 
-/* Also for rank 0, to which no rank connects: it connects to all its neighbours, which detect its
- * death by probing. */
+/* A neighbour dies early, also rank 0, to which no rank connects: its neighbours, which it would
+ * connect to, detect its death by probing. */
 static void early_dead_neighbour_is_lost_soon(void **state)
 {
     (void)state;
@@ -352,8 +354,8 @@ static int knock(uint16_t port)
     return fd;
 }
 
-/* More connections than the limit for unauthenticated peers: some silent, some with garbage, some
- * that start like a neighbour and then violate the protocol. */
+/* More connections than the limit for unauthenticated peers: some are silent, some send garbage,
+ * and some start like a neighbour and then violate the protocol. */
 static void strangers_at_listener_are_harmless(void **state)
 {
     struct net net = { .n = 5 };
@@ -399,7 +401,7 @@ static void missing_secret_is_refused(void **state)
     (void)state;
     net.secrets[2][0] = 1;
     net_open(&net);
-    while (tt_now_ns() < end_ns) {      /* long enough for all attempts */
+    while (tt_now_ns() < end_ns) {      /* long enough for all connection attempts */
         all_settled(&net, false);
         wait_for_any(&net);
     }
@@ -418,7 +420,8 @@ static bool is_1_lost(const struct net *net)
     return net->lost[0][1] == 1 && net->lost[2][1] == 1;
 }
 
-/* Rank 1 does not make progress. Data for it is queued up to a limit; then it counts as lost. */
+/* Rank 1 makes no progress. Data for it is queued up to a limit; beyond that it is declared
+ * lost. */
 static void blocked_neighbour_is_dropped_at_limit(void **state)
 {
     struct net net = { .n = 3 };
@@ -466,7 +469,8 @@ static void goodbye_is_no_loss(void **state)
 
 /* ---- causes in messages ---- */
 
-/* Rank `by` finds a listener that never replies in place of rank `of`. Returns the listener. */
+/* Rank `by` connects to a listener that never replies, in place of rank `of`. Returns the
+ * listener. */
 static int make_silent(struct net *net, uint32_t by, uint32_t of)
 {
     struct tt_endpoint silent;
@@ -479,7 +483,8 @@ static int make_silent(struct net *net, uint32_t by, uint32_t of)
     return fd;
 }
 
-/* Returns the event of the loss of rank `of` on rank `by`, or false if there is none yet. */
+/* Stores the event by which rank `by` reports the loss of rank `of`. Returns false if there is none
+ * yet. */
 static bool take_loss(struct net *net, uint32_t by, uint32_t of, struct tt_overlay_event *ev)
 {
     while (tt_overlay_next(net->overlays[by], ev))
@@ -488,7 +493,7 @@ static bool take_loss(struct net *net, uint32_t by, uint32_t of, struct tt_overl
     return false;
 }
 
-/* Rank 1 is refused by rank 2, and reports the loss while rank 0 still tries to connect to 2. */
+/* Rank 2 refuses rank 1, which reports the loss while rank 0 still tries to connect to rank 2. */
 static void loss_before_deadline_does_not_mention_it(void **state)
 {
     struct net net = { .n = 3, .absent = { false, false, true } };

@@ -3,7 +3,7 @@
 #include "boot/pmi1.h"
 #include "support/unit.h"
 
-/* A complete conversation: our expected commands, and the server's replies. */
+/* A complete dialogue: the expected commands of the client, and the server's replies. */
 struct turn {
     const char *say, *answer;
 };
@@ -114,7 +114,7 @@ static void trivial_exchange_sends_init_and_finalize(void **state)
     assert_int_equal(p.state, TT_PMI1_DONE);
 }
 
-/* Sends the server's lines, up to a NULL. */
+/* Passes the server's lines, up to NULL, to the client. */
 static void play_join(const char *const *answers, struct tt_pmi1_join *j)
 {
     char line[TT_PMI1_LINE_BYTES];

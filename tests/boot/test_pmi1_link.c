@@ -38,17 +38,17 @@ static void fake_freeaddrinfo(struct addrinfo *list);
 
 static uint64_t clock_ns;
 static unsigned npolls;
-static unsigned holes_left;     /* number of next calls without a reply */
-static bool has_hole;           /* the name has an unresponsive address before the other one */
+static unsigned holes_left;     /* number of next addresses that do not reply */
+static bool has_hole;           /* the name has an unresponsive address before its real address */
 static uint16_t server_port;
-static int ends[2];             /* ends[0] has no space */
+static int ends[2];             /* ends[0] has no space to send */
 
 static uint64_t fake_now_ns(void)
 {
     return clock_ns;
 }
 
-/* Descriptors without space wait on the test's clock, others on the machine's. */
+/* Waits on the full descriptor use the clock of the test; other waits use the real clock. */
 static int fake_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
     int ready;

@@ -12,7 +12,7 @@
 
 static struct tt_record_entry all[RANKS];
 
-/* Similar to that of the rank before or not, and of the same size or not. */
+/* Makes a record that may be similar to the previous rank's, and of the same size. */
 static void draw_record(struct tt_prng *prng, uint32_t rank)
 {
     struct tt_record_entry *e = &all[rank];
@@ -39,7 +39,7 @@ static void check_rank(struct tt_record_store *s, uint32_t rank)
     assert_memory_equal(e->record, all[rank].record, sizeof e->record);
 }
 
-/* Backwards, in order, and at random. */
+/* Reads all records backwards, in order and at random. */
 static void check_store(struct tt_record_store *s, struct tt_prng *prng, uint32_t n)
 {
     for (uint32_t rank = n; rank-- > 0;)
@@ -51,7 +51,7 @@ static void check_store(struct tt_record_store *s, struct tt_prng *prng, uint32_
     assert_null(tt_record_store_get(s, n));
 }
 
-/* The same records from a mapping of the packed bytes, like those of another rank's memory file. */
+/* Reads the records from a mapping of the packed bytes, as from another rank's memory file. */
 static void check_mapping(const struct tt_record_store *s, struct tt_prng *prng)
 {
     struct tt_record_store other;

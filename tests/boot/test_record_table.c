@@ -16,7 +16,7 @@ struct record {
     uint8_t data[TT_TREE_CARD_MAX];
 };
 
-/* Similar to the one before, or random, or empty; repeats parts of itself. */
+/* A record similar to the previous one, or random, or empty; it may repeat parts of itself. */
 static void draw_record(struct tt_prng *prng, const struct record *before, struct record *out)
 {
     const uint64_t kind = tt_prng_below(prng, 8);
@@ -92,7 +92,7 @@ static void similar_records_are_small(void **state)
     assert_in_range(tt_writer_bytes(&w), NRECORDS * 24, 512 + NRECORDS * 48);
 }
 
-/* The records read are zero after their ends, whatever the input. */
+/* Records that are read are zero after their ends, for any input. */
 static void invalid_input_is_rejected(void **state)
 {
     static const struct {
@@ -102,9 +102,9 @@ static void invalid_input_is_rejected(void **state)
         { { 0x08 }, 1 },                        /* unknown flag */
         { { 0x02, 0x81, 0x05 }, 3 },            /* size 1409 */
         { { 0x02, 4, 0 }, 3 },                  /* no pair */
-        { { 0x02, 4, 0, 0, 0, 4, 0 }, 7 },      /* a pair of no bytes */
+        { { 0x02, 4, 0, 0, 0, 4, 0 }, 7 },      /* a pair without bytes */
         { { 0x02, 4, 0, 5, 0 }, 5 },            /* more bytes than the record */
-        { { 0x02, 4, 0, 0, 0x84, 1 }, 6 },      /* a repetition of bytes before the record */
+        { { 0x02, 4, 0, 0, 0x84, 1 }, 6 },      /* a repetition of bytes from before the record */
         { { 0x02, 4, 0, 2, 0x82, 3 }, 6 },
         { { 0x02, 4, 0, 2, 0x82, 0 }, 6 },      /* at the distance 0 */
         { { 0x06, 4, 0, 1, 2, 3 }, 6 },         /* too short */

@@ -21,8 +21,8 @@ struct node {
     struct sim *sim;
     bool dead;
     bool silent;                /* alive, but does nothing */
-    bool doubles;               /* connects its links one after the other, as at start-up */
-    uint64_t decided;           /* links that are up or have ended */
+    bool doubles;               /* connects its links in sequence, as at start-up */
+    uint64_t decided;           /* links that are up or have failed */
     uint64_t requested, called;
     uint64_t nfound, nfailed, nwrong, received;
     uint64_t arrives_ns[TT_FLOOD_LINKS_MAX];
@@ -33,8 +33,8 @@ struct sim {
     uint32_t nranks;
     struct node *nodes;
     uint64_t nframes;
-    uint64_t hop_ns;            /* each frame takes it; 0: a random time */
-    uint64_t up_ns;             /* from the beginning until the last link came up */
+    uint64_t hop_ns;            /* time of each frame; 0: random */
+    uint64_t up_ns;             /* from the start until the last link was up */
     uint64_t begin_ns;
 };
 
@@ -64,7 +64,7 @@ static void plan_want(struct sim *s, uint32_t rank, uint32_t target, uint64_t at
     world_plan(&s->w, at_ns, WANT, (int)rank, (int)target, NULL, 0);
 }
 
-/* As overlay.c: requests the records that are due. */
+/* Requests the records that are due, as overlay.c does. */
 static void node_double(struct node *n)
 {
     const uint64_t due =
@@ -83,7 +83,7 @@ static void node_decide(struct node *n, uint32_t link)
         node_double(n);
 }
 
-/* This rank has the address of a neighbour: the lower one of the two calls. */
+/* This rank has the address of a neighbour. Only the lower rank of a pair connects. */
 static void node_call(struct node *n, uint32_t link)
 {
     const uint32_t rank = n->machine.rank, peer = n->machine.peers[link];
@@ -97,7 +97,7 @@ static void node_call(struct node *n, uint32_t link)
                    (int)rank, (int)peer, NULL, 0);
 }
 
-/* A dead rank refuses. */
+/* Connects the link of two ranks. A dead callee refuses. */
 static void call(struct sim *s, uint32_t caller, uint32_t callee)
 {
     struct node *a = &s->nodes[caller], *b = &s->nodes[callee];
@@ -170,7 +170,7 @@ static void receive(struct sim *s, const struct happening *h)
                                                   .bytes = h->bytes - TT_FRAME_HEADER_BYTES } });
 }
 
-/* Its neighbours learn of its end after different times. */
+/* The neighbours detect the rank's death after different times. */
 static void node_kill(struct sim *s, uint32_t rank)
 {
     struct node *n = &s->nodes[rank];
@@ -294,7 +294,7 @@ static void every_record_is_found_within_log2_hops(void **state)
     }
 }
 
-/* All ranks request the record of one: it sends one response over each link. */
+/* All ranks request the record of one rank, which sends one response over each link. */
 static void all_to_one_does_not_flood_the_owner(void **state)
 {
     const uint32_t nranks = UNIT_SHARE > 1 ? 1024 : 16384;
@@ -318,8 +318,8 @@ static void all_to_one_does_not_flood_the_owner(void **state)
     sim_destroy(s);
 }
 
-/* Start-up: a rank has the addresses of the ranks before and after it. It gets the records of the
- * ranks at distance 2, 4, 8 and so on over the links that it already has. */
+/* Start-up: each rank has the addresses of the adjacent ranks. It requests the records of the ranks
+ * at distance 2, 4, 8 and so on over the links that it already has. */
 static struct sim *begin_doubling(uint64_t seed, uint32_t nranks, uint64_t hop_ns)
 {
     struct sim *s = sim_create(seed, nranks, 0, NO_LINKS);
@@ -352,7 +352,7 @@ static uint64_t check_doubled(const struct sim *s)
     return most;
 }
 
-/* The deadline: links to a silent rank end. */
+/* The deadline: links to a silent rank fail. */
 static void give_up(struct sim *s)
 {
     for (uint32_t r = 0; r < s->nranks; r++)
@@ -362,7 +362,7 @@ static void give_up(struct sim *s)
     run(s);
 }
 
-/* The links to living ranks are up, and no others. No request is open. */
+/* Exactly the links to living ranks are up, and no request is open. */
 static void check_links(const struct sim *s, const struct node *n)
 {
     for (uint32_t i = 0; i < n->machine.nlinks; i++) {
@@ -392,9 +392,10 @@ static void neighbours_are_found_by_doubling(void **state)
     }
 }
 
-/* Every frame takes the same time, and connecting takes none: the time is the number of frames in
- * sequence. The rank at half the distance has the record, except at distance 2. With other numbers
- * of ranks than powers of two, a request may go over a nearer rank, which requests it itself. */
+/* Each frame takes the same time, and connecting takes none, so the time is the number of
+ * sequential frames. The rank at half the distance has the record, except at distance 2. If the
+ * number of ranks is not a power of two, a request may be sent to a nearer rank, which requests the
+ * record itself. */
 static void doubling_takes_few_round_trips(void **state)
 {
     (void)state;
@@ -410,9 +411,9 @@ static void doubling_takes_few_round_trips(void **state)
     }
 }
 
-/* Start-up with ranks that die at any time, and at most one that does nothing, with which no link
- * comes up. All other pairs of neighbours that live are connected in the end: by doubling, or where
- * the path is interrupted, from the table. */
+/* At start-up, ranks die at any time, and at most one rank does nothing, so that its links do not
+ * come up. All other living neighbours are finally connected: by doubling, or from the table where
+ * the path is interrupted. */
 static void doubling_connects_all_living_neighbours(void **state)
 {
     uint64_t nfound = 0, nfailed = 0;
@@ -447,7 +448,8 @@ static void doubling_connects_all_living_neighbours(void **state)
     assert_true(nfound > 5 * nfailed && nfailed > 0);
 }
 
-/* A request of another rank waits for a link that is still connecting, and fails if that ends. */
+/* A request of another rank waits for a link that is still connecting, and fails if that link
+ * fails. */
 static void requests_wait_for_connecting_links(void **state)
 {
     (void)state;
@@ -471,8 +473,8 @@ static void requests_wait_for_connecting_links(void **state)
     }
 }
 
-/* A rank needs a record for which it has a request of another rank that waits for a link. Its own
- * request does not: it may be for this link. */
+/* A rank needs a record itself, while a request of another rank for that record waits for a link.
+ * The rank's own request fails instead of waiting, because it may be for this link. */
 static void own_requests_do_not_wait(void **state)
 {
     struct sim *s = sim_create(1, 8, 0, NO_LINKS);
@@ -488,8 +490,8 @@ static void own_requests_do_not_wait(void **state)
     sim_destroy(s);
 }
 
-/* Ranks die at any time. Each request ends. A record is found if its owner and a nearer link of
- * each rank on the path live; with few deaths, that is nearly always. */
+/* Ranks die at any time. Each request completes or fails. A record is found if its owner is alive,
+ * and each rank on the path has a living nearer link; with few deaths, nearly all are. */
 static void requests_end_despite_deaths(void **state)
 {
     uint64_t nfound = 0, nfailed = 0;
@@ -537,14 +539,14 @@ static void invalid_frames_are_rejected(void **state)
 
     (void)state;
     ev.frame = (struct tt_frame){ .type = TT_RECORDS_REQUEST, .body = body, .bytes = 4 };
-    assert_false(tt_records_step(&s->nodes[0].machine, &ev));       /* rank 8 of 8 */
+    assert_false(tt_records_step(&s->nodes[0].machine, &ev));       /* rank 8 of 8 ranks */
     body[0] = 3;
     ev.frame.bytes = 3;
     assert_false(tt_records_step(&s->nodes[0].machine, &ev));
     ev.frame.bytes = 5;
     assert_false(tt_records_step(&s->nodes[0].machine, &ev));
     ev.frame = (struct tt_frame){ .type = TT_RECORDS_RESPONSE, .body = body, .bytes = 7 };
-    assert_false(tt_records_step(&s->nodes[0].machine, &ev));       /* not found, with data */
+    assert_false(tt_records_step(&s->nodes[0].machine, &ev));       /* not found, but with data */
     body[4] = 2;
     assert_false(tt_records_step(&s->nodes[0].machine, &ev));
     body[4] = 1;

@@ -1,4 +1,4 @@
-/* The representative rank of a host, found by ranks that start in sequence and concurrently. */
+/* The representative rank of a host is found by ranks that start in sequence or concurrently. */
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static void other_jobs_have_separate_hosts(void **state)
     tt_samehost_fini(&ranks[1].found);
 }
 
-/* The distance of the two ranks, and which bits are set, have no influence. */
+/* The cost does not depend on the distance of the two ranks, or on the bits in their numbers. */
 static void any_rank_is_found_with_logarithmic_cost(void **state)
 {
     static const uint32_t holders[] = { 0, 1, 6, 127, 1 << 16, (1 << 20) - 1, 0xaaaaa, 0x55555 };
@@ -141,7 +141,7 @@ static void any_rank_is_found_with_logarithmic_cost(void **state)
     }
 }
 
-/* Ranks with one or two bits can bind some names, but not all of them. */
+/* Ranks with one or two set bits can bind some names, but not all of them. */
 static void representative_without_all_names_is_not_found(void **state)
 {
     uint8_t gathering[TT_NONCE_BYTES];
@@ -158,7 +158,8 @@ static void representative_without_all_names_is_not_found(void **state)
         assert_int_equal(getrlimit(RLIMIT_NOFILE, &some), 0);
         some.rlim_cur += nfree;
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &some), 0);
-        find(&ranks[3]);    /* needs five: "first", the listener, two bits, its own name */
+        find(&ranks[3]);    /* needs five descriptors: "first", the listener, two bits, its own
+                               name */
         unit_descriptors_again(&before);
         assert_int_equal(ranks[3].found.holder, 3);
         assert_int_equal(ranks[3].found.listener, -1);
@@ -170,7 +171,7 @@ static void representative_without_all_names_is_not_found(void **state)
     }
 }
 
-/* A rank with one free descriptor binds the first name, and cannot bind its own. */
+/* A rank with one free descriptor binds the first name, but not its own. */
 static void unfindable_rank_yields_the_role(void **state)
 {
     uint8_t gathering[TT_NONCE_BYTES];

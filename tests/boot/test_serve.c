@@ -1,5 +1,5 @@
-/* The sockets of the rendezvous server, with simulated time: unauthenticated peers that are slow,
- * vanish, or are too many, and ranks that join. */
+/* The sockets of the rendezvous server in simulated time: ranks that join, and unauthenticated
+ * peers that are slow, vanish, or are too many. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -51,8 +51,8 @@ static int dial(void)
     return fd;
 }
 
-/* Reads up to `bytes` available bytes, or waits for the first one while the server runs. 0: the
- * server has closed the connection. */
+/* Reads up to `bytes` available bytes, or waits for the first one while the server runs. Returns 0
+ * if the server has closed the connection. */
 static size_t receive(int fd, uint8_t *in, size_t bytes)
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
@@ -107,7 +107,7 @@ static bool rank_is_in(struct rank *r)
     return !tt_tree_node_lost(r->node) && tt_tree_node_tree(r->node)->state == TT_TREE_GATHERING;
 }
 
-/* Lets the server and the ranks run until `until` holds. */
+/* Runs the server and the ranks until `until` returns true. */
 static void run_until(struct rank *ranks, uint32_t n, bool (*until)(struct rank *ranks, uint32_t n))
 {
     const uint64_t end_ns = tt_now_ns() + PATIENCE_MS * TT_MS;
@@ -139,7 +139,7 @@ static bool all_done(struct rank *ranks, uint32_t n)
     return tt_serve_is_done(hall.serve);
 }
 
-/* Ranks join, each on a host of its own; ranks[rank] is the last. */
+/* A rank joins, each on its own host; ranks[rank] is the last one so far. */
 static void rank_enter(struct rank *ranks, uint32_t rank)
 {
     struct rank *r = &ranks[rank];
@@ -174,7 +174,7 @@ static void rank_enter(struct rank *ranks, uint32_t rank)
     run_until(ranks, rank + 1, all_came);
 }
 
-/* Both have the table. Then no connection remains, and the server is done. */
+/* Checks that all ranks have the table; then closes the ranks and the server. */
 static void ranks_end(struct rank ranks[NRANKS])
 {
     run_until(ranks, NRANKS, all_done);
@@ -226,7 +226,7 @@ static void unauthenticated_peer_times_out_despite_traffic(void **state)
     tt_serve_step(hall.serve, hall.now_ns);
     assert_true(is_thrown_out(silent) && is_thrown_out(slow));
     assert_true(is_in(later));
-    hall.now_ns += 100 * TT_SECOND;     /* an authenticated rank may wait for any time */
+    hall.now_ns += 100 * TT_SECOND;     /* an authenticated rank has no time limit */
     tt_serve_step(hall.serve, hall.now_ns);
     assert_true(is_thrown_out(later) && rank_is_in(&ranks[0]));
     rank_enter(ranks, 1);
@@ -237,8 +237,8 @@ static void unauthenticated_peer_times_out_despite_traffic(void **state)
     close(later);
 }
 
-/* One end of a connection vanishes without notification, like a host that loses power. If that is
- * not permitted, it is silent instead. */
+/* Drops one end of a connection without notifying the peer, like a host that loses power. If
+ * TCP_REPAIR is not permitted, the end stays open and silent. */
 static int vanish(int fd)
 {
     const int on = 1;

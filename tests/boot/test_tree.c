@@ -1,5 +1,5 @@
-/* The start-up tree in a simulated world (sim/start.h). Connections break, processes die, come
- * late, or have a wrong token or a rank that another process has. A failure prints its seed;
+/* The start-up tree in a simulated world (sim/start.h). Connections break; processes die, start
+ * late, or have a wrong token or the rank of another process. A failure prints its seed;
  * TUTTI_TEST_SEED replays it. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,8 @@ static struct tt_start *sim_create(uint64_t seed, const struct tt_start_conf *pl
 
 /* ---- checks ---- */
 
-/* Decodes the layout, and compares it with the hosts, numbered by their first ranks, and with the
- * places. */
+/* Decodes the layout, and compares it with the places and with the hosts, which are numbered by
+ * their first ranks. */
 static void check_layout(const struct tt_start *s, const struct tt_tree_place *place)
 {
     uint32_t *index = calloc(s->nranks, sizeof *index), nhosts = 0;
@@ -76,7 +76,7 @@ static void check_place(const struct tt_start *s, uint32_t rank)
     assert_int_equal(rank_at(&place->after), (rank + 1) % s->nranks);
 }
 
-/* The table has the first rank of the host, and the record, of each rank. */
+/* Checks that the table has the record of each rank, and the first rank of its host. */
 static void check_table(const struct tt_start *s, const struct tt_tree_place *place)
 {
     struct tt_record_stream records = { .n = 0 };
@@ -176,8 +176,8 @@ static void all_get_one_place_despite_faults(void **state)
     }
 }
 
-/* A process with a wrong token, and one with the rank of another process, on its host or on one of
- * its own. Only these are refused. */
+/* One process has a wrong token. Another one has the rank of another process, on that rank's host
+ * or on its own. Only these two are refused. */
 static void offenders_alone_are_refused(void **state)
 {
     (void)state;
@@ -200,12 +200,14 @@ static void offenders_alone_are_refused(void **state)
         conf = tt_start_conf_of(s, last / 2);
         conf.process = 2;
         conf.serve_port = 0;
-        if (tt_prng_below(&s->prng, 2) || conf.leader == last)     /* which starts too late */
+        if (tt_prng_below(&s->prng, 2) || conf.leader == last)     /* that leader starts too late */
             conf.leader = conf.rank;
-        tt_start_init_process(s, s->root + 2, &conf, 5 * TT_SECOND);     /* its rank has joined */
+        tt_start_init_process(s, s->root + 2, &conf, 5 * TT_SECOND);     /* the process with this
+                                                                            rank has joined */
         tt_tree_fini(&s->processes[last].tree);
         conf = tt_start_conf_of(s, last);
-        tt_start_init_process(s, last, &conf, 7 * TT_SECOND);   /* and all wait for the last */
+        tt_start_init_process(s, last, &conf, 7 * TT_SECOND);   /* all other ranks wait for the last
+                                                                   one */
         tt_start_run(s);
         check_all_placed(s);
         assert_int_equal(token->tree.state, TT_TREE_FAILED);
@@ -227,9 +229,9 @@ static bool rank_is_dead(const void *context, uint32_t rank)
     return m->s->processes[rank].dead;
 }
 
-/* Ranks that never come, or die at any time. All others end within two seconds of the deadline, and
- * the error of the root has exactly the missing ranks. If all had joined before, they end earlier,
- * with their places. */
+/* Ranks never start, or die at any time. All others fail within two seconds of the deadline, and
+ * the error of the root lists exactly the missing ranks. If all had joined before, they complete
+ * earlier, with their places. */
 static void deadline_reports_all_missing_ranks(void **state)
 {
     uint64_t nnamed = 0, nlocal = 0;
@@ -270,8 +272,8 @@ static void deadline_reports_all_missing_ranks(void **state)
     assert_true(nnamed > 20 * nlocal);
 }
 
-/* A server dies after the result, and before it has passed it on: its children get it from the
- * root, or fail with the cause. */
+/* A rank dies when the root has the result, perhaps before it has forwarded the result to its
+ * children. They get it from the root, or fail with the cause. */
 static void nobody_hangs_if_a_rank_dies_at_the_end(void **state)
 {
     uint64_t nplaced = 0, nfailed = 0;
@@ -327,8 +329,8 @@ static void different_settings_fail_everywhere(void **state)
     tt_start_destroy(s);
 }
 
-/* Of the ranks that cannot start, which are first ranks of their hosts and others, the lowest is
- * reported, when all have joined. */
+/* Several ranks cannot start, among them first ranks of their hosts. When all have joined, the
+ * lowest of these ranks is reported. */
 static void rank_that_cannot_start_is_reported_to_all(void **state)
 {
     (void)state;
@@ -364,7 +366,8 @@ static void rank_that_cannot_start_is_reported_to_all(void **state)
     }
 }
 
-/* With a missing rank, the deadline's message has the cause, too. */
+/* If a rank is missing, too, the error at the deadline contains the cause of the rank that cannot
+ * start. */
 static void deadline_reports_a_rank_that_cannot_start(void **state)
 {
     const struct tt_start_conf plan = {
@@ -446,7 +449,7 @@ static void different_version_is_reported(void **state)
     tt_tree_fini(&t);
 }
 
-/* Sizes of one fault-free start-up. */
+/* Costs of one fault-free start-up. */
 struct sizes {
     double virtual_s;
     uint64_t received_max, busiest, layout_bytes, root_conns, conns_max, ndropped;
@@ -489,7 +492,8 @@ static struct sizes measure(uint32_t nranks, uint32_t per_host, bool cyclic,
     return out;
 }
 
-/* A central server without a limit on its backlog, with the same times per message. */
+/* Returns the time of a central server without a limit on its backlog, with the same times per
+ * message. */
 static double central_s(uint32_t nranks)
 {
     const struct tt_central_conf conf = { .nranks = nranks,
@@ -509,7 +513,7 @@ static double central_s(uint32_t nranks)
     return (double)r.gathered_ns / 1e9;
 }
 
-/* docs/start-up.md has these numbers. */
+/* docs/start-up.md states these numbers. */
 static void cost_is_bounded_at_98304_ranks(void **state)
 {
     const uint32_t nranks = UNIT_SHARE > 1 ? 6144 : 98304;
@@ -528,7 +532,7 @@ static void cost_is_bounded_at_98304_ranks(void **state)
     measure(nranks / 4, 8, true, TT_START_PLACES_ALIKE);
 }
 
-/* The layout grows with the racks, not with the hosts or ranks. */
+/* The layout grows with the number of racks, not of hosts or ranks. */
 static void places_of_equal_hosts_are_sent_once(void **state)
 {
     const uint32_t nracks = 16, per_rack = TT_START_RACK_HOSTS * 8;

@@ -1,4 +1,4 @@
-/* Layouts: encoding, rank by rank, and invalid ones. */
+/* Layouts: encoding, reading rank by rank, and invalid ones. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
@@ -33,7 +33,7 @@ static void add_rank(struct job *j, const void *place, uint8_t bytes)
     j->nranks++;
 }
 
-/* A run of the last `count` ranks; with their places, or without. */
+/* Adds a run of the last `count` ranks, with or without their places. */
 static void add_run(struct job *j, uint32_t host, uint32_t count, bool places)
 {
     struct tt_tree_run *run = &j->runs[j->nruns++];
@@ -109,8 +109,8 @@ static void equal_hosts_share_a_sequence(void **state)
     }
 }
 
-/* Runs of one host that follow each other are one: its sequence has the places of both, also if one
- * of them has none. */
+/* Consecutive runs of one host form one sequence with the places of both, also if one run has no
+ * places. */
 static void runs_of_a_host_have_one_sequence(void **state)
 {
     uint8_t *layout;
@@ -173,7 +173,7 @@ static void draw_job(struct job *j, struct tt_prng *prng)
     }
 }
 
-/* Any change of a byte gives an invalid layout, or one of which all ranks can be read. */
+/* If any byte is changed, the layout is invalid, or all ranks can still be read. */
 static void walk_if_valid(const uint8_t *layout, size_t bytes, uint32_t nranks)
 {
     struct tt_tree_walk w;
@@ -224,7 +224,8 @@ struct invalid {
     const uint8_t layout[64];
 };
 
-/* All are for 2 ranks. A place: flags (2: its size follows; 4: its bytes follow), size, bytes. */
+/* All layouts are for 2 ranks. A place: flags (2: its size follows; 4: its bytes follow), size,
+ * bytes. */
 static void invalid_layouts_are_refused(void **state)
 {
     static const struct invalid cases[] = {

@@ -1,6 +1,6 @@
 /* The start-up tree over real sockets: the root, and up to 64 ranks on several hosts, in one
- * thread. Time is the test's: a deadline passes when all ranks that can join have joined. Ranks
- * die, processes have another token, and strangers send garbage. */
+ * thread. The test controls the time: a deadline passes when all ranks that can join have joined.
+ * Ranks die, processes have another token, and unauthenticated peers send garbage. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 #define NONE UINT32_MAX
 
 struct rank {
-    struct tt_tree_node *node;          /* NULL: it has ended */
+    struct tt_tree_node *node;          /* NULL: closed */
     struct tt_samehost samehost;
     char host[16];
     uint8_t card[CARD_BYTES];
@@ -268,7 +268,7 @@ static void check_failed(const struct job *j, const char *sentence)
 static void trees_of_all_forms_give_all_ranks_the_table(void **state)
 {
     static const uint32_t forms[][3] = {
-        /* ranks, per host, children of a server */
+        /* ranks, ranks per host, maximum children of a server */
         { 1, 1, 128 }, { 2, 1, 128 }, { 2, 2, 128 },  { 3, 1, 1 },  { 8, 4, 128 },
         { 17, 3, 2 },  { 24, 1, 2 },  { 33, 8, 128 }, { 64, 8, 3 }, { 64, 64, 1 },
     };
@@ -302,8 +302,8 @@ static void absent_rank_is_named_to_all(void **state)
     job_close(j);
 }
 
-/* A rank, and a leader that serves another host. The others of its host, and the other host, join
- * the root. */
+/* Rank 4 dies, a leader that serves another host, or rank 5 of the same host. All ranks that were
+ * connected to it join the root. */
 static void ranks_below_a_dead_rank_join_elsewhere(void **state)
 {
     (void)state;
@@ -312,7 +312,8 @@ static void ranks_below_a_dead_rank_join_elsewhere(void **state)
         char left[64];
 
         snprintf(left, sizeof left, "missing: %u (joined, but left again: %u)", dead, dead);
-        open_ranks_except(j, 15);       /* it comes after the death, so that not all are there */
+        open_ranks_except(j, 15);       /* rank 15 starts after the death, so that the start-up
+                                           cannot complete before */
         run_until_joined(j, 15);
         close_rank(j, dead);
         run_until_joined(j, 14);
@@ -333,7 +334,7 @@ static void other_token_is_refused_and_no_other_rank_is_affected(void **state)
 
     (void)state;
     open_ranks_except(j, 4);
-    open_rank(j, 4, "tokem");       /* another token: it finds no leader */
+    open_rank(j, 4, "tokem");       /* with another token, it finds no leader */
     run_until_joined(j, 8);
     while (tt_tree_node_tree(j->ranks[4].node)->state == TT_TREE_GATHERING)
         job_step(j);
@@ -388,13 +389,13 @@ static void strangers_are_dropped_at_the_root_and_at_leaders(void **state)
     open_rank(j, 7, "token");
     run_until_true(j, all_have_results);
     check_placed(j);
-    run_until_true(j, all_are_done);    /* also without the silent ones */
+    run_until_true(j, all_are_done);    /* silent connections do not prevent this */
     for (uint32_t i = 0; i < 12; i++)
         close(fds[i]);
     job_close(j);
 }
 
-/* The first rank of a host can pass any file. */
+/* The first rank of a host may pass any file, so the receiver checks it. */
 static void only_a_sealed_file_of_the_right_size_is_mapped(void **state)
 {
     const char data[] = "address records";

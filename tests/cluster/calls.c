@@ -198,7 +198,7 @@ static double combine(const struct call *c, double a, double b)
     }
 }
 
-/* Returns the divisor of some averages; 0: the number of ranks. */
+/* Returns the divisor of an average; 0: the number of ranks. */
 static uint64_t divisor_of(const struct call *c)
 {
     return call_reduces(c->kind) && c->op == TUTTI_AVG && c->salt % 3 == 0 ? 1 + c->salt / 3 % 9
@@ -307,7 +307,7 @@ static bool is_shared(const struct call *c, uint32_t rank)
     return c->in_place && has_src(c, rank) && has_dst(c, rank);
 }
 
-/* Returns whether dst is the whole of a shared buffer, and src its part. */
+/* Returns whether dst is the whole shared buffer, and src a part of it. */
 static bool dst_is_whole(enum tt_coll_kind kind)
 {
     return kind == TT_ALLGATHER || kind == TT_ALLGATHERV || kind == TT_GATHER || kind == TT_GATHERV;
@@ -379,7 +379,7 @@ static void put_input(uint8_t *at, const struct call *c, uint32_t rank, size_t f
         put_bits(at + i * elem, input(c, rank, first + i), elem);
 }
 
-/* Sets the other side of a shared buffer. */
+/* Sets src or dst from the other one, for a shared buffer. */
 static void share(struct call_side *s, size_t elem)
 {
     if (dst_is_whole(s->call.kind)) {
@@ -541,8 +541,8 @@ static bool same(const uint8_t *mem, const uint8_t *should, uint64_t bytes, uint
     return false;
 }
 
-/* Returns the unit u: sums of like-signed values may differ from the exact one by (n - 1) u,
- * relatively. */
+/* Returns the unit roundoff u: the relative error of a sum of n values of one sign is at most
+ * (n-1)*u. */
 static double rounding_unit(tutti_dtype type)
 {
     switch (type) {

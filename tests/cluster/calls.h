@@ -51,7 +51,7 @@ struct call_side {
 bool call_reduces(enum tt_coll_kind kind);
 bool call_has_root(enum tt_coll_kind kind);
 bool call_is_v(enum tt_coll_kind kind);
-/* Returns whether the kind supports (type, op) and in place. */
+/* Returns whether the kind supports the call's type and operation, and in-place buffers if used. */
 bool call_exists(const struct call *c);
 /* Draws type, op, root, in place, skews and salt for a call of this kind; equal for equal
  * generators. */

@@ -24,7 +24,7 @@
 #define BURST 24u
 #define BURST_BYTES 70001u
 #define TIMED 8u
-#define ALLOCATIONS 8                   /* until the same address is returned */
+#define ALLOCATIONS 8                   /* at most, until the same address is returned */
 #define WAIT_MS 60000
 
 #define CHECK_CUDA(call) \

@@ -160,7 +160,7 @@ static void play_own_words(struct here *h)
     end(h);
 }
 
-/* Blocks that wait without success: until the timeout, and until the host aborts the device. */
+/* Blocks whose waits fail: at the timeout, and when the host aborts the device. */
 static void play_ends(struct here *h)
 {
     tutti_device_view v = begin(h, 64);
@@ -172,7 +172,7 @@ static void play_ends(struct here *h)
     CHECK(cudaDeviceSynchronize() == cudaSuccess);
     for (uint32_t i = 0; i < BLOCKS; i++)
         CHECK(h->out[i] == TUTTI_ERR_TIMEOUT);
-    CHECK(tutti_device_destroy(h->device) == TUTTI_OK);     /* the state is as before */
+    CHECK(tutti_device_destroy(h->device) == TUTTI_OK);     /* a timeout has no further effect */
     CHECK(device_for_cuda(h->window, -1, &h->device) == TUTTI_OK);
     CHECK(tutti_device_view_of(h->device, &v) == TUTTI_OK);
     await_word<<<BLOCKS, THREADS>>>(v, h->out);

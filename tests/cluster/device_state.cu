@@ -1,7 +1,7 @@
 /* Shared state in GPU memory: a member of a run at TUTTI_COORDINATOR. MEMBERS of these sync arrays
- * whose copies differ; the most common content wins, and the others receive it. Without differences
- * no bytes leave the GPU. Started by test_device_gpu.sh with its number. Exit status 77: there is
- * no GPU. */
+ * whose copies differ; the most common content wins, and the other members receive it. Without
+ * differences no bytes leave the GPU. test_device_gpu.sh starts it with its index. Exit status 77:
+ * there is no GPU. */
 #include "cuda_check.h"
 #include "tutti/elastic_cuda.h"
 

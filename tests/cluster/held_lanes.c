@@ -10,7 +10,7 @@
 #define HELD_FDS 1024
 /* maximum number of calls during which a connection accepts nothing */
 #define HELD_CALLS 64
-#define FREE_BYTES 1024         /* of a connection, which are always accepted */
+#define FREE_BYTES 1024         /* first bytes of a connection, which are never delayed */
 
 /* Connections of this process, by descriptor. The first bytes of each are not delayed: they are a
  * handshake, for which a new connection has space. libfabric's tcp provider, which connects at the
@@ -62,7 +62,7 @@ static bool is_free(int fd)
     return connections[fd].bytes < FREE_BYTES;
 }
 
-/* Decides whether the kernel seems to have no space now, so that data on one lane arrives much
+/* Decides whether to simulate a full socket buffer (EAGAIN), so that data on one lane arrives much
  * later than on another. */
 static bool is_held(int fd)
 {
@@ -77,7 +77,7 @@ static bool is_held(int fd)
     return true;
 }
 
-/* Returns how many bytes of a call the kernel accepts. */
+/* Returns how many bytes of a call are passed to the kernel. */
 static size_t cut(int fd, size_t bytes)
 {
     return bytes > 1 && !is_free(fd) && held_lanes_draw(4) == 0 ? 1 + held_lanes_draw(bytes - 1)

@@ -193,8 +193,8 @@ static void *send_id(void *arg)
     return NULL;
 }
 
-/* Counts threads after a first thread was started and joined: sanitizers start their own with
- * it. */
+/* Counts threads after a first one was started and joined, because sanitizers start their own
+ * threads then. */
 static void count_threads_at_rest(void)
 {
     char path[64];
@@ -278,13 +278,13 @@ static _Noreturn void child(struct rank *r, void (*role)(struct rank *))
     r->board->pid[r->rank] = getpid();  /* the test writes it too, but perhaps later */
     snprintf(number, sizeof number, "%u", r->rank);
     setenv("TUTTI_RANK", number, 1);
-    /* only here: the test reads the original value */
+    /* not earlier: the test process reads the original value */
     setenv("TUTTI_WIRES", in_place_of_tcp ? in_place_of_tcp : r->job->wires, 1);
     role(r);
     if (!may_name_mappings() && file_has("/proc/self/maps", "/dev/shm/", line, sizeof line))
         job_fail(r, __FILE__, __LINE__, "a mapping has a name that can outlive its rank: %s", line);
     if (r->comm)
-        job_meet(r);            /* tests of early exits do not come here */
+        job_meet(r);            /* not in tests of early exits */
     job_close(r);
     if (__lsan_do_leak_check)
         __lsan_do_leak_check();
@@ -308,7 +308,7 @@ static void set_environment(const struct job *job)
     setenv("TUTTI_LOG", "none", 0);     /* failures are intended; checks show the messages */
 }
 
-/* Prints the stacks of a rank that does not end, if gdb is installed. */
+/* Prints the stacks of a rank that hangs, if gdb is installed. */
 static void show_stacks(pid_t pid)
 {
     char number[16];
@@ -364,8 +364,8 @@ static void end_rest(const struct job *job, const struct job_board *board,
         }
 }
 
-/* Waits for all ranks. A rank that is expected to die is killed when all others have ended, because
- * it may be stopped. */
+/* Waits for all ranks. A rank that is expected to die may be stopped, so it is killed when all
+ * other ranks have exited. */
 static bool reap(const struct job *job, struct job_board *board)
 {
     uint64_t deadline_ns = tt_now_ns() + seconds(RUN_S);

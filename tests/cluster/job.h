@@ -1,8 +1,8 @@
 /* Jobs of real ranks, for tests of the public calls. Each rank is a fork of the test that runs the
  * same role; the ranks read the rendezvous from the environment, like a user's ranks. They share a
  * board for communication outside Tutti: progress and results. A rank that finds an error reports
- * it and exits, and the test fails. A rank that does not end is killed, after its last step and its
- * stacks are printed. */
+ * it and exits, and the test fails. If a rank hangs, the test prints its last step and stacks, and
+ * kills it. */
 #ifndef TESTS_CLUSTER_JOB_H
 #define TESTS_CLUSTER_JOB_H
 
@@ -95,14 +95,14 @@ bool job_names(const char *sentence, uint32_t rank);
 void job_raise(struct job_board *board, uint32_t flag);
 /* Waits until the flag has been raised `times` times in total. Returns false at the limit. */
 bool job_await(struct job_board *board, uint32_t flag, uint32_t times);
-/* Waits until that rank has stopped or ended. Only for `direct`. */
+/* Waits until that rank has stopped or exited. Only for `direct`. */
 bool job_await_stop(const struct job_board *board, uint32_t rank);
 /* A job's `direct`: when rank 1 has stopped itself, raises flag 0; continues it when flag 1 is
  * raised. */
 void job_go_on_after(const struct job *job, struct job_board *board);
 bool job_await_end(const struct job_board *board, uint32_t rank);
 
-/* Ends the rank, and fails the test. */
+/* Exits the rank, and fails the test. */
 _Noreturn void job_fail(const struct rank *r, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -27,8 +27,8 @@
 #define STEPS_AT_MOST 50        /* between two epochs */
 #define RETRY_EVERY 4
 #define OPTIMIZE_EVERY 32
-#define OPTIMIZE_WAITING 2      /* in each interval of this many steps, */
-#define OPTIMIZE_BEHIND 18      /* and in the background after this one */
+#define OPTIMIZE_WAITING 2      /* step in each interval for a blocking optimization */
+#define OPTIMIZE_BEHIND 18      /* the same, for one in the background */
 
 enum { OPS = 3, BUCKETS = 4, BUCKET = NUMBERS / BUCKETS, SMALL = 8, SMALL_ONES = 12 };
 enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_QUANTIZED = TAG_STEP + OPS, TAG_BUCKETS, TAG_SMALL, TAGS };
@@ -36,7 +36,7 @@ enum { TAG_RETRY = 0, TAG_STEP = 1, TAG_QUANTIZED = TAG_STEP + OPS, TAG_BUCKETS,
 struct state {
     uint64_t steps;             /* number of committed steps; 0: none known yet */
     uint64_t sum[NUMBERS];
-    double averaged[NUMBERS], quantized[NUMBERS];   /* sums of averages; the second of quantized
+    double averaged[NUMBERS], quantized[NUMBERS];   /* sums of averages; `quantized`: of quantized
                                                        ones */
 };
 
@@ -81,8 +81,8 @@ static void wrong(const char *what)
     exit(1);
 }
 
-/* A lost member learns of it from its next call. A member that gets no reply from any coordinator
- * in time leaves by itself. */
+/* Returns whether this member is out of the run: the next call of a lost member reports that. A
+ * member that gets no reply from any coordinator in time leaves by itself. */
 static bool is_out(tutti_status st)
 {
     return st == TUTTI_ERR_ABORTED || st == TUTTI_ERR_TIMEOUT;
@@ -146,8 +146,8 @@ static tutti_elastic reduction(const void *src, void *dst, size_t count, tutti_d
                             .op = op };
 }
 
-/* Writes the sums as a hash, which the serial reference also computes; all averages as a hash that
- * is equal on all members, and some of them. */
+/* Writes a hash of the sums, which the serial reference also computes; a hash of all averages,
+ * which is equal on all members; and PLACES averages of each kind. */
 static void write_line(struct trainer *t, const tutti_view *view)
 {
     const struct state *s = &t->state;
@@ -166,8 +166,8 @@ static void write_line(struct trainer *t, const tutti_view *view)
     fflush(t->log);
 }
 
-/* Reduces the numbers of t->sum, in place and bucket by bucket. The outcome of each comes with the
- * next one, with commit, or with epoch. */
+/* Reduces the numbers of t->sum, in place and bucket by bucket. Each outcome is returned by the
+ * next call: reduction, commit or epoch. */
 static tutti_status reduce_buckets(struct trainer *t)
 {
     tutti_status st = TUTTI_OK;
@@ -185,7 +185,8 @@ static tutti_status reduce_buckets(struct trainer *t)
     return st;
 }
 
-/* All have their outcomes: the first ones are final, and the input of the others is restored. */
+/* Checks that all have their outcomes: the first ones are final, and later ones have their input
+ * restored. */
 static void check_buckets(struct trainer *t, bool all_final)
 {
     bool final = true;
@@ -207,7 +208,8 @@ static void check_buckets(struct trainer *t, bool all_final)
     t->nbuckets = 0;
 }
 
-/* Reduces some of the numbers in t->sum repeatedly, in place: a member with a result continues. */
+/* Reduces some numbers of t->sum repeatedly, in place. A member continues as soon as it has the
+ * result. */
 static tutti_status reduce_small(struct trainer *t)
 {
     tutti_status st = TUTTI_OK;
@@ -264,7 +266,7 @@ static tutti_status finish_quantized(struct trainer *t, pthread_t thread)
     return q->status;
 }
 
-/* Gets the view. An empty view: this member is out, as its next call would report. */
+/* Gets the view; ABORTED if this member is not in it, as its next call would report. */
 static tutti_status look(const struct trainer *t, tutti_view *view)
 {
     const tutti_status st = tutti_run_view(t->run, view);
@@ -272,8 +274,9 @@ static tutti_status look(const struct trainer *t, tutti_view *view)
     return !st && view->rank < 0 ? TUTTI_ERR_ABORTED : st;
 }
 
-/* Starts four reductions concurrently, then some one by one, with one outcome for all. OK: the step
- * is committed or not, and the next may follow; otherwise the epoch is over. */
+/* Starts four reductions concurrently, and then runs others one by one; all have one outcome.
+ * Returns OK if the next step may follow, whether or not this one is committed; otherwise the epoch
+ * is over. */
 static tutti_status step(struct trainer *t)
 {
     const uint64_t n = t->state.steps + 1;
@@ -328,7 +331,7 @@ static tutti_status step(struct trainer *t)
     return outcome ? TUTTI_OK : TUTTI_ERR_PEER_LOST;
 }
 
-/* An operation that is retried with the remaining members; its result is checked against its
+/* Runs an operation that is retried with the remaining members, and checks its result against its
  * contributors. */
 static tutti_status retried(struct trainer *t)
 {
@@ -374,8 +377,8 @@ static void check_order(const tutti_view *before, const tutti_view *after, bool 
     }
 }
 
-/* An adopted order is predicted to be faster, unless some link of the old one could not be
- * measured, and starts an epoch. Otherwise the order is unchanged. */
+/* Checks that an adopted order starts an epoch and is predicted to be faster, unless some link of
+ * the old order could not be measured. Otherwise the order must be unchanged. */
 static void check_gain(const tutti_view *before, const tutti_view *after, const tutti_ring *ring)
 {
     const bool good = ring->adopted ? after->epoch > before->epoch &&
@@ -410,7 +413,7 @@ static tutti_status optimize(struct trainer *t, bool background)
     if (before.nranks > MEMBERS_MAX)
         wrong("more members than there may be");
     memcpy(members, before.members, (size_t)before.nranks * sizeof *members);
-    before.members = members; /* the pointers of the run are invalid after the view */
+    before.members = members; /* pointers into the run are valid only until the next view */
     st = tutti_run_optimize(t->run, &ring, 0, background ? NULL : &after);
     if (st)
         return st;
@@ -426,7 +429,7 @@ static tutti_status optimize(struct trainer *t, bool background)
 
 /* ---- state transfer to newcomers ---- */
 
-/* Checks the result of a sync: members that trained are not behind; newcomers are, and receive. */
+/* Checks the result of a sync: only a later state may replace that of a member that has trained. */
 static tutti_status share(struct trainer *t)
 {
     const struct state before = t->state;

@@ -136,7 +136,7 @@ static tutti_status call_one(struct hang *h, int i, size_t count, const tutti_ca
 
 /* ---- faults ---- */
 
-/* What happens instead of, or before, the call. */
+/* Injects the fault before or instead of the call. */
 static void fault_begin(struct hang *h, const tutti_call *how)
 {
     if (is(h, "cut")) {

@@ -21,7 +21,9 @@
 #define SIGNAL_BYTES 64         /* of a window, before the data */
 #define PACKETS 500             /* number of packets that shows that a device carries data again */
 #define COME_BACK_S 120
-#define SILENT_ROUNDS 3         /* before them, a lane may be retried for seconds */
+#define SILENT_ROUNDS \
+    3 /* last ones after the cut; before them, a lane may retry for
+                                   seconds */
 
 #define MUST(call) must((call), #call)
 static void must(tutti_status st, const char *what)
@@ -106,8 +108,8 @@ static void put_around(const struct ranks *r, uint64_t round)
 struct plan {
     uint64_t rounds;
     const char *device, *cut, *join;    /* NULL: no failure */
-    uint64_t begun_sent, cut_sent, silent_from; /* packets sent by the device: before the job,
-                                                   before the cut, SILENT_ROUNDS before its end */
+    uint64_t begun_sent, cut_sent, silent_from; /* packets sent by the device before the job, before
+                                                   the cut, and before the silent rounds */
     uint64_t joined_sent;
     time_t joined_s;
 };

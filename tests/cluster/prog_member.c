@@ -88,7 +88,8 @@ static void leave_on_signal(tutti_run *run)
     leaving |= asked_to_leave != 0;
 }
 
-/* The epoch ended at operation k: checks that it, and possibly the one before it, were restored. */
+/* Checks, after the epoch ended at operation k, that this operation and possibly the previous one
+ * were restored. */
 static void check_taken_back(const int64_t *v[2], const tutti_elastic *ops, size_t count,
                              uint64_t id, uint64_t k, uint64_t epoch)
 {
@@ -202,7 +203,7 @@ int main(int argc, char **argv)
         must(tutti_run_poll(run, &news), "poll");
         if (news.newcomers || news.leaving || news.revoked) {
             epoch(run, 0, &view);
-            k = -1; /* newcomers also start to count: tags must be equal */
+            k = -1; /* newcomers count from 0, and tags must be equal */
             printf("view epoch %" PRIu64 " members %d\n", view.epoch, view.nranks);
         }
     }

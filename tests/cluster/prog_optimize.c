@@ -17,7 +17,7 @@
 
 #define TIMES 100
 #define STEPS 100      /* in the background, before the next measurement */
-#define COUNT (1u << 18) /* 2 MiB: long enough for the found ring */
+#define COUNT (1u << 18) /* 2 MiB: long enough that the optimized ring is used */
 
 static void must(tutti_status st, const char *what)
 {

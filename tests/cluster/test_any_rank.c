@@ -15,7 +15,7 @@
 
 #define SEED 20260611
 #define MIB ((size_t)1 << 20)
-#define WAIT_MS 50000   /* not reached unless an RTS is missing: probes come later */
+#define WAIT_MS 50000   /* reached only if an RTS is missing; probes are sent later */
 
 static const char *const wires[] = { "shm", "tcp" };
 
@@ -114,7 +114,7 @@ static void await_untaken(struct rank *r, uint32_t tag, uint32_t n)
         from += t && t->untaken == n;
         tt_progress_unlock(c->engine);
         if (!t || t->untaken != n)
-            usleep(100);        /* a rank that does not end is reported and killed */
+            usleep(100);        /* a rank that hangs is reported and killed */
     }
 }
 
@@ -122,7 +122,7 @@ static void await_untaken(struct rank *r, uint32_t tag, uint32_t n)
 
 static const size_t sizes[] = { 4 * MIB, 0, 1, 24, 25, 600, 4096, 4097, 65537, 262144, MIB };
 
-/* Rank 0 receives one message of each other rank, started before or after them. */
+/* Rank 0 receives a message from each other rank; its receives start before or after the sends. */
 static void receive_all(struct rank *r, size_t bytes, uint32_t n, bool late)
 {
     uint8_t *buf[JOB_RANKS_MAX];
@@ -223,8 +223,8 @@ static void messages_of_each_sender_stay_ordered(void **state)
     over_wires(3, order_role);
 }
 
-/* All senders are ahead of rank 0: it takes one message of each in turn, for short messages and for
- * RTS. */
+/* All messages arrive before rank 0 receives. It receives one from each sender in turn, for short
+ * messages and for RTS. */
 static void turns_role(struct rank *r)
 {
     enum { N = 10, BYTES = 100000 };
@@ -290,7 +290,7 @@ static void check_posted(struct rank *r, const struct posted *posted, uint32_t n
 
         for (uint32_t i = 0; i < n[turn - 1] && r->rank == turn; i++) {
             pattern_fill(buf, bytes, salt_of(turn, i));
-            /* the receive is posted: it ends */
+            /* completes, because its receive is posted */
             CHECK_OK(r, tutti_wait(start_send(r, buf, bytes, 0, tag)));
         }
         if (r->rank == turn)
@@ -397,7 +397,8 @@ static void mixed_role(struct rank *r)
             for (uint32_t b = 0; b < r->nranks; b++)
                 for (uint32_t t = 0; t < TAGS; t++)
                     count[a][b][t] = (uint32_t)tt_prng_below(&r->common, MOST + 1);
-        for (uint32_t pass = 0; pass < 2; pass++)       /* named ones, then the others */
+        for (uint32_t pass = 0; pass < 2; pass++)       /* receives from named ranks, then those
+                                                           from any rank */
             for (uint32_t a = 0; a < r->nranks; a++)
                 for (uint32_t t = 0; t < TAGS; t++) {
                     const uint32_t all = count[a][r->rank][t];
@@ -553,7 +554,7 @@ static void options_role(struct rank *r)
     }
     CHECK_SAYS(r, tutti_recv(&word, 1, TUTTI_U64, -2, r->comm, NULL), TUTTI_ERR_INVALID,
                "rank -2 is out of range");
-    /* as an older program passes it */
+    /* call options as an older program passes them */
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, 1, r->comm, &how));
     await_kept(r, 3);           /* these messages arrived before the first receive from any rank */
     CHECK_OK(r, tutti_recv(&word, 1, TUTTI_U64, TUTTI_ANY_RANK, r->comm, &how));
@@ -632,7 +633,8 @@ static void differs_role(struct rank *r)
             if (r->rank == late)
                 job_meet(r);
             st = st ? st : tutti_wait(request);
-            if (r->rank == 0 || st != TUTTI_OK) {       /* a short send may end before */
+            if (r->rank == 0 || st != TUTTI_OK) {       /* a short send may complete before the
+                                                           mismatch is detected */
                 CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
                 CHECK(r, strstr(tutti_last_error(), send) && strstr(tutti_last_error(), recv));
             }
@@ -677,8 +679,8 @@ static void deadline_message_names_missing_sends(void **state)
     over_wires(2, timeout_role);
 }
 
-/* Pending receives end with their communicator: those from any rank, and one that is queued behind
- * them. */
+/* An abort fails the pending receives of its communicator: those from any rank, and one that is
+ * queued behind them. */
 static void abort_role(struct rank *r)
 {
     uint64_t word[3];
@@ -710,7 +712,7 @@ static void abort_ends_receives_from_any_rank(void **state)
     over_wires(3, abort_role);
 }
 
-/* A request that is pending when its communicator is destroyed, or that the application cancels. */
+/* Requests that are pending when their communicator is destroyed fail. */
 static void destroyed_role(struct rank *r)
 {
     uint64_t word[2];
@@ -762,8 +764,8 @@ static void lost_rank_ends_any_rank_receives(void **state)
     over_wires(3, lost_role);
 }
 
-/* The others close their communicators one after another. Until the last one has, messages are
- * possible. */
+/* The other ranks close the communicator one after another. Until the last one has closed it, a
+ * message may still arrive. */
 static void deserted_role(struct rank *r)
 {
     uint64_t word;

@@ -190,7 +190,7 @@ static void spoil_common(const struct attempts *a)
     if (!(calls[a->which].has & P2P) || calls[a->which].go != go_group)
         SPOILED(a, "the communicator is NULL", g.comm = NULL);
     SPOILED(a, "call.size is 0", g.call = &(tutti_call){ .size = 0 });
-    /* release 0.1 had more fields */
+    /* smaller than the struct of release 0.1 */
     SPOILED(a, sizes, g.call = &(tutti_call){ .size = offsetof(tutti_call, scale) });
     SPOILED(a, sizes, g.call = &(tutti_call){ .size = SIZE_MAX });
     SPOILED(a, "is not zero",
@@ -243,7 +243,7 @@ static void spoil_values(const struct attempts *a)
         SPOILED(a, "is the calling rank", g.root = (int)a->r->rank);
 }
 
-/* Buffers; those that only the root uses, on the root. */
+/* Invalid buffers; those that only the root uses are tested on the root. */
 static void spoil_buffers(const struct attempts *a)
 {
     static const size_t huge[RANKS] = { 1, SIZE_MAX / 2, 1 }, apart[RANKS] = { 0, 4, 9 };
@@ -315,11 +315,11 @@ static void spoil_algo(const struct attempts *a)
     }
 }
 
-/* Makes the valid call, often enough that its operation is cached; a send with its receive. */
+/* Repeats the valid call until its operation is cached; a send or receive with its counterpart. */
 static void repeat(const struct attempts *a)
 {
     const struct given *g = &a->right;
-    /* on the other side */
+    /* the neighbour on the other side */
     const int n = RANKS, me = (int)a->r->rank, other = (2 * me - g->root + n) % n;
     uint32_t room[4];
 
@@ -405,8 +405,8 @@ static void unused_buffers_may_be_null(void **state)
 
 /* ---- groups ---- */
 
-/* The invalid member is the last: the others must not have been started, or the valid group would
- * not match. */
+/* The last member is invalid. The members before it must not be started; otherwise the valid group
+ * would not match. */
 static void group_role(struct rank *r)
 {
     const int right = (int)(r->rank + 1) % RANKS, left = (int)(r->rank + RANKS - 1) % RANKS;
@@ -500,8 +500,8 @@ static void null_error_names_the_call(void **state)
 
 #define FAILING 4
 
-/* The first failure by index is the last in time, and is reported. Requests of a destroyed
- * communicator can still be waited for. */
+/* The failure with the lowest index is reported, although it is the last in time. Requests of a
+ * destroyed communicator can still be waited for. */
 static void failing_role(struct rank *r)
 {
     const int peer = (int)!r->rank;
@@ -696,8 +696,8 @@ static void invalid_allocations_fail_and_free_works(void **state)
     over_wires(2, memory_role);
 }
 
-/* Allocated, registered, and plain memory of a large operation; allocated before and after the
- * first link. */
+/* Buffers of large operations: memory of tutti_mem_alloc from before and after the first link;
+ * other memory, registered and not. */
 static void kinds_role(struct rank *r)
 {
     enum { COUNT = 100000 };
@@ -764,7 +764,7 @@ static void deregister_role(struct rank *r)
     CHECK_OK(r, tutti_send(&byte, 1, TUTTI_U8, right, r->comm, NULL));
     CHECK_OK(r, tutti_wait(request));
     CHECK(r, mem[BYTES - 1] == (uint8_t)left);
-    /* adjacent to it */
+    /* adjacent to the registered memory */
     CHECK_OK(r, tutti_recv(mem + BYTES, 1, TUTTI_U8, left, r->comm, &later));
     CHECK_OK(r, tutti_mem_deregister(r->comm, mem));
     CHECK_INVALID(r, tutti_mem_deregister(r->comm, mem), "no registered memory begins at");

@@ -1,6 +1,6 @@
-/* The rank blamed at a deadline is the stopped one, for any chain of waits, and no other. The
- * waiting ranks have no deadline, except one, the asker. They start before it, and the victim has
- * already stopped. So nothing depends on how fast the ranks are. */
+/* At a deadline the stopped rank is blamed, and no other, for any chain of waits. Only one of the
+ * waiting ranks, the asker, has a deadline. It starts last, when the victim has already stopped. So
+ * nothing depends on the speed of the ranks. */
 #include <glob.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "support/unit.h"
 
 #define SEED 20260404
-#define SOON_MS 400             /* of the asker: shorter than the silence that is blamed */
+#define SOON_MS 400             /* timeout of the asker: shorter than the silence that is blamed */
 
 static const char *const wires[] = { "shm", "tcp" };
 #define NWIRES (sizeof wires / sizeof *wires)
@@ -143,7 +143,7 @@ static void collective_role(struct rank *r)
     call_init(&side, &c, r->rank);
     job_step(r, "%s, %s, rank %u stops", tt_coll_name(s->kind), s->algo, s->victim);
     if (r->rank == s->victim) {
-        if (s->enters)          /* what it can send before others send to it */
+        if (s->enters)          /* sends what does not depend on other ranks */
             CHECK_OK(r, call_go(&side, r->comm, true));
         for (int i = 0; i < 100 && s->enters; i++)
             CHECK_STATUS(r, tutti_test(side.request), TUTTI_PENDING);
@@ -243,8 +243,8 @@ static void queued_operation_blames_the_same_rank(void **state)
 
 #define AWAKE 3                 /* a responding rank without calls */
 
-/* Rank 1 waits for the stopped one and, in a newer communicator, for a responding one: the asker
- * reports both. */
+/* Rank 1 waits for the stopped rank and, in a newer communicator, for a rank that responds. The
+ * asker reports both. */
 static void aside_role(struct rank *r)
 {
     const struct stop *s = r->job->arg;
@@ -297,8 +297,8 @@ static void all_pending_operations_are_reported(void **state)
     }
 }
 
-/* In a broadcast along a chain, rank 1 waits for the root, which responds but does not call. That
- * it also waits for the stopped rank in another operation does not block the broadcast. */
+/* In a broadcast along a chain, rank 1 waits for the root, which responds but does not call. Rank 1
+ * also waits for the stopped rank, but in another operation, which does not block the broadcast. */
 static void innocent_role(struct rank *r)
 {
     const struct stop *s = r->job->arg;
@@ -430,15 +430,15 @@ static uint64_t queue_ns(pid_t pid)
     return all;
 }
 
-/* All ranks end by the test's SIGKILL, which it sends when none is left that must not. */
+/* Waits for SIGKILL, which the test sends when only ranks that are expected to die remain. */
 static _Noreturn void wait_for_end(void)
 {
     for (;;)
         pause();
 }
 
-/* Does not return if the job is void: because `why` states that a rank does not respond, and this
- * rank had no processor in this round; or because another rank has found this. */
+/* Does not return if the job is void: `why` states that a rank does not respond, but that rank had
+ * no processor in this round; or another rank has detected this. */
 static void leave_void_job(struct rank *r, const char *why)
 {
     for (uint32_t i = 0; i < GRID && !*job_is_void; i++)
@@ -454,8 +454,8 @@ static void leave_void_job(struct rank *r, const char *why)
 
 /* ---- rounds ---- */
 
-/* Only the absent rank is reported as being in no operation or not responding, and it is reported.
- * Exception: a rank that left before this one failed, at failed_ns, cannot respond. */
+/* Checks that `why` reports the absent rank as in no operation, and no other rank as that or as not
+ * responding. Exception: a rank that left before this one failed, at failed_ns, cannot respond. */
 static void check_absent(struct rank *r, const char *why, uint64_t failed_ns)
 {
     static const char in_nothing[] = " responds, but was in no collective, send or receive";
@@ -487,8 +487,8 @@ static void check_done(struct rank *r, tutti_status st)
     CHECK_OK(r, st);
 }
 
-/* Pairs, columns and rows of a cube: all calls before the blocked one complete. Returns the result
- * of the blocked one. */
+/* Sums along each dimension of the 2 x 2 x 2 ranks, up to the sum that blocks. Returns the result
+ * of the blocked call. */
 static tutti_status get_stuck(struct rank *r, tutti_comm *const comm[3], const struct round *d)
 {
     const uint32_t stuck = r->rank == 6 ? 0 : r->rank >= 4 ? 1 : 2;
@@ -503,7 +503,8 @@ static tutti_status get_stuck(struct rank *r, tutti_comm *const comm[3], const s
     return tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, comm[stuck], &how);
 }
 
-/* Returns whether all started in time: the machine may be slow. */
+/* Returns whether the round is valid: all blocked calls began MARGIN_MS before the first
+ * deadline. */
 static bool counts(const struct rank *r)
 {
     uint64_t first = UINT64_MAX, last = 0;
@@ -526,8 +527,9 @@ static void await_failures(struct rank *r, uint32_t times)
     CHECK(r, all);
 }
 
-/* A failed rank enters a barrier at once, where it waits for innocent ranks. The barrier is a
- * repeated call, and completes when the absent rank enters it, after all others have failed. */
+/* A rank whose call failed enters a barrier at once, and waits there for the absent rank. The
+ * barrier is a repeated call, and completes when the absent rank enters it, after all others have
+ * failed. */
 static void await_absent(struct rank *r, uint32_t nrounds)
 {
     const tutti_call ever = { .size = sizeof ever, .timeout_ms = -1 };

@@ -9,7 +9,7 @@
 
 #define SEED 20260406
 #define SKIPPED 77
-/* two ranks' blocks, and memory used by others meanwhile */
+/* the blocks of two ranks, and a reserve for other processes */
 #define NEEDED_BYTES ((uint64_t)14 << 30)
 /* maximum bytes of one rank; exactly 4 GiB would be 0 in 32 bits */
 #define BLOCK_BYTES (((size_t)4 << 30) + 12345)
@@ -23,8 +23,7 @@
 
 static const char *const wires[] = { "shm", "tcp" };
 
-/* Every word of a line is a hash of the line's number: a misplaced or duplicate line is
- * detected. */
+/* Every word of a line is a hash of the line's index: a misplaced or duplicate line is detected. */
 static uint64_t word_of(uint64_t line, uint32_t salt) { return tt_mix64(line * 8 + salt + 1); }
 
 static uint8_t *map(struct rank *r, size_t bytes)
@@ -60,7 +59,7 @@ static void check_filled(struct rank *r, const uint8_t *mem, size_t bytes, uint3
     CHECK(r, mem[bytes - 1] == (uint8_t)(100 + salt));
 }
 
-/* Rank 0's block is large; rank 1's few lines are above 4 GiB. */
+/* Rank 0's block is large, so that rank 1's short block is at an offset above 4 GiB. */
 static void gather_role(struct rank *r)
 {
     const size_t counts[2] = { BLOCK_BYTES, 4 * LINE_BYTES }, displs[2] = { 0, BLOCK_BYTES + 7 };
@@ -75,8 +74,8 @@ static void gather_role(struct rank *r)
     munmap(mem, BLOCK_BYTES + 7 + counts[1]);
 }
 
-/* From rank 0 to rank 1 as a message; then, refilled, as a row of an all-to-all, in which rank 1
- * has a short row. */
+/* Rank 0 sends its block to rank 1 in a message and then, with other content, in an all-to-all, in
+ * which rank 1 sends a short block. */
 static void pass_role(struct rank *r)
 {
     static const size_t zero[2];
@@ -102,7 +101,7 @@ static void pass_role(struct rank *r)
     munmap(mem, BLOCK_BYTES + rows[1][0]);
 }
 
-/* In place, without a copy for restoration: memory suffices only once. */
+/* In place and without restoration, because memory suffices for only one copy. */
 static void sum_role(struct rank *r)
 {
     const size_t count = BLOCK_BYTES;

@@ -127,7 +127,7 @@ static void rough_role(struct rank *r)
         for (size_t t = 0; t < sizeof types / sizeof *types && tt_algos[a]->kind == TT_ALLREDUCE;
              t++) {
             struct call c = call_draw(&r->common, TT_ALLREDUCE, t % 2 ? 1000 : 30011, r->nranks);
-            const uint32_t word = n++ % 2;      /* the others may still read the last one */
+            const uint32_t word = n++ % 2;      /* other ranks may still read the previous one */
             struct tt_coll coll = { .kind = TT_ALLREDUCE, .nranks = r->nranks };
             uint64_t hash;
 
@@ -202,9 +202,9 @@ static void every_algorithm_can_be_forced(void **state)
 
 /* ---- transfer methods ---- */
 
-/* Long enough for single copies by process_vm_readv, which every rank, all but one, or none may
- * use; with a rank that is not reached by shared memory; and with different settings on ranks,
- * where those of rank 0 apply. */
+/* Sizes that are long enough for direct copies by process_vm_readv. All ranks, all but one, or none
+ * may use these; or one rank is not reached by shared memory; or settings differ between ranks, and
+ * those of rank 0 apply. */
 static void ways_role(struct rank *r)
 {
     static const size_t counts[] = { 1000, 40000, 90001, 262145 };
@@ -225,7 +225,7 @@ static void ways_role(struct rank *r)
             struct call c = call_draw(&r->common, (enum tt_coll_kind)kind, counts[i], r->nranks);
 
             if (!unit_has_turn(kind + i + r->job->seed, 4))
-                continue;       /* each is slow */
+                continue;       /* each call is slow */
             c.in_place = c.in_place && i == 0;
             check_call(r, &c);
         }
@@ -335,7 +335,7 @@ static void buffers_may_begin_at_any_address(void **state)
 
 /* ---- many concurrent calls ---- */
 
-#define AT_ONCE 40              /* more than peers can see of one communicator at a time */
+#define AT_ONCE 40              /* more operations of one communicator than peers can see at once */
 
 static void many_role(struct rank *r)
 {
@@ -382,7 +382,7 @@ static void concurrent_calls_complete_in_any_order(void **state)
 /* ---- sequences ---- */
 
 #define IN_A_ROW (4000 / UNIT_SHARE)
-#define FIFTY 50                /* elements: more than fit into the line of a message */
+#define FIFTY 50                /* elements: too many for the inline payload of a cell */
 
 /* Contribution of a rank to call i: small, so that sums are exact. */
 static uint32_t brought(uint32_t i, uint32_t rank) { return i % 1000 * 7 + rank; }
@@ -430,7 +430,7 @@ static void row_role(struct rank *r)
 
         for (uint64_t late = tt_prng_below(&r->prng, 8) ? 0 : tt_prng_below(&r->prng, 30); late > 0;
              late--)
-            sched_yield();      /* lets other ranks be calls ahead */
+            sched_yield();      /* lets other ranks run some calls ahead */
         for (uint32_t k = 0; k < FIFTY; k++)
             mine[k] = brought(i, r->rank);
         job_step(r, "call %u", i);
@@ -453,7 +453,7 @@ static void sequences_of_short_calls_are_correct(void **state)
 
 struct pending {
     tutti_request *request;     /* NULL: none */
-    uint32_t i;                 /* number of the call */
+    uint32_t i;                 /* index of the call */
     size_t n;
     uint32_t src[FIFTY], dst[FIFTY];
 };
@@ -488,8 +488,8 @@ static void finish_sum(struct rank *r, struct pending *p)
     check_sum(r, p, tutti_wait(request));
 }
 
-/* Calls of few shapes, so that several of one are pending and others take their place; blocking
- * ones between them. */
+/* Calls of few shapes, so that several of a shape are pending at once and operations are reused;
+ * with blocking calls between them. */
 static void mixed_role(struct rank *r)
 {
     static const size_t counts[] = { 1, 2, FIFTY };
@@ -522,7 +522,7 @@ static void short_requests_complete_in_any_order(void **state)
     over_jobs(2, RANKS_MAX, mixed_role);
 }
 
-/* The second time each has the operation of the first, which belongs to the communicator. */
+/* Each second request reuses an operation, which belongs to the communicator. */
 static void outlive_role(struct rank *r)
 {
     struct pending all[3] = { { .request = NULL } };

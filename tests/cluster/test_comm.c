@@ -225,8 +225,8 @@ static void invalid_rank_list_creates_nothing(void **state)
     over_wires(2, NULL, tags_role);
 }
 
-/* Ranks of one host, only the first of which knows its location: its information applies to all, so
- * they are together. */
+/* Ranks of one host with different labels: those of its first rank apply to all, so that all are at
+ * one location. */
 static void layout_role(struct rank *r)
 {
     const struct tt_layout *l;
@@ -335,7 +335,8 @@ static void parent_and_parts_run_concurrently(void **state)
     over_wires(4, NULL, family_role);
 }
 
-/* One pair, one tag, three communicators: rank 1 receives in another order than rank 0 sends. */
+/* Messages of two ranks with one tag on three communicators: rank 1 receives in another order than
+ * rank 0 sends. */
 static void apart_role(struct rank *r)
 {
     tutti_comm *comm[3];
@@ -425,8 +426,8 @@ static void threads_copy_different_communicators_concurrently(void **state)
 
 /* ---- isolation of failures ---- */
 
-/* Both halves copy themselves. One copy is aborted, then a communicator of all ranks. A rank that
- * has received the second abort has also received the first. */
+/* Each half duplicates its communicator. One of the copies is aborted, then a communicator of all
+ * ranks. A rank that has received the second abort has also received the first. */
 static void sibling_role(struct rank *r)
 {
     const bool first = r->rank < 2;
@@ -524,8 +525,8 @@ static void check_possessions(struct rank *r, const struct possessions *before, 
 #define COPIES (UNIT_SHARE > 1 ? 1100 : 1500)
 #define COPIES_WARM 50
 
-/* Rank 0 sends so much that the receiver must reply, and exits before rank 1 receives and
- * replies. */
+/* Rank 0 sends so much on `copy` that the receiver must reply, and destroys `copy` before rank 1
+ * receives and replies. */
 static void leave_early(struct rank *r, tutti_comm *copy, uint32_t round)
 {
     uint32_t word = round;
@@ -590,8 +591,8 @@ static void sequence_of_communicators_leaks_nothing(void **state)
 #define ABORTS (UNIT_SHARE > 1 ? 40 : 100)
 #define ABORTED_AT_ONCE 4
 
-/* Parts are aborted with large operations in flight. Memory that these had opened to peers stays
- * open, because a late writer may still write; so descriptors are not counted. */
+/* Split communicators are aborted with large operations in flight. Memory that these have opened to
+ * peers stays open, because late writes are possible; so descriptors are not counted. */
 static void aborts_role(struct rank *r)
 {
     enum { COUNT = 100000 };
@@ -614,7 +615,7 @@ static void aborts_role(struct rank *r)
             float *in = room + k * COUNT, *out = in + ABORTED_AT_ONCE * COUNT;
 
             if (tutti_comm_rank(part) == 0 && k == ABORTED_AT_ONCE - 1)
-                break;          /* so that the last one cannot end */
+                break;          /* so that the last operation cannot complete */
             st = tutti_allreduce(in, out, COUNT, TUTTI_F32, TUTTI_SUM, part, &how);
             CHECK(r, st == TUTTI_OK || st == TUTTI_ERR_ABORTED);
         }
@@ -642,7 +643,7 @@ static void aborted_parts_leave_their_parent_usable(void **state)
 
 /* ---- connections ---- */
 
-/* While no rank makes calls. */
+/* Returns the number of links while no rank makes calls. */
 static uint32_t links_at_rest(struct rank *r)
 {
     uint32_t n;
@@ -671,8 +672,8 @@ static void links_role(struct rank *r)
     job_step(r, "a ring");
     CHECK_OK(r, tutti_allgather(&word, all, 1, TUTTI_U64, r->comm, &ring));
     CHECK(r, links_at_rest(r) == 2);
-    CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* a split may need as many connections as
-                                                       this and an all-gather */
+    CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* opens as many connections, with the
+                                                       all-gather, as a split may need */
     CHECK_OK(r, tutti_allgather(&word, all, sizeof word, TUTTI_U8, r->comm, NULL));
     CHECK_OK(r, tutti_allreduce(&word, all, 1, TUTTI_U64, TUTTI_MAX, r->comm, NULL));
     before = links_at_rest(r);
@@ -942,7 +943,7 @@ static void missing_common_transport_is_reported(void **state)
     job_run(&job, mismatched_wires_role);
 }
 
-/* Rank 1 never comes, which is the only thing that rank 0 waits for. */
+/* Rank 1 never starts, and rank 0 waits for nothing else. */
 static void absent_role(struct rank *r)
 {
     const tutti_conf conf = { .size = sizeof conf, .nranks = 2, .timeout_ms = 1500 };

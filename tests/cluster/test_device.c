@@ -116,7 +116,7 @@ static void over_ways(void (*role)(struct rank *), uint32_t nranks,
 #define FLUSH_EVERY 4u
 #endif
 
-/* Returns whether the device stores directly to the memory of all others. */
+/* Returns whether the device stores directly to the memory of all other ranks. */
 static bool is_stored_to(const struct way *w)
 {
     return strcmp(w->wires, "shm") == 0 && !w->own && !w->no_direct;
@@ -135,7 +135,7 @@ static void check_costs(struct rank *r, const struct here *h, tutti_device_mode 
     CHECK(r, drains ? c.drains > 0 && c.fences == 0 : c.drains == 0 && c.fences > 0);
 }
 
-/* One kernel after the other: all modes, and with several lanes all lane policies. */
+/* Runs one kernel after another: in all modes, and with several lanes under all lane policies. */
 static void exchange(struct rank *r, uint32_t nrounds, bool held_up)
 {
     const struct way *w = r->job->arg;
@@ -204,8 +204,8 @@ static void same_order_with_delayed_lanes(void **state)
 #define PIECE_BYTES 5000u
 #define FLAG_B 1                /* job_go_on_after waits for it */
 
-/* Rank 0's device: fence A, fence B, signal B, signal A, while A is stopped. B gets its signal at
- * once, A gets all when it continues. */
+/* While A (rank 1) is stopped, rank 0's device executes fence A, fence B, signal B, signal A. B
+ * (rank 2) gets its signal at once; A gets everything when it continues. */
 static void fences_role(struct rank *r)
 {
     const tutti_device_conf conf = {
@@ -221,8 +221,8 @@ static void fences_role(struct rank *r)
         CHECK_OK(r, tutti_window_signal(h.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(h.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    job_meet(r);                /* a transport may leave rank 1's data to a thread, which is
-                                   stopped with it */
+    job_meet(r);                /* a thread of rank 1 may still send data of the barrier, and stops
+                                   with the process */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);
@@ -279,7 +279,7 @@ static tutti_status queue_tiles(const tutti_device_view *v, const struct tiles *
     return st;
 }
 
-/* Between rank 0 and rank 1 + block: one round trip after the other. */
+/* Makes round trips between rank 0 and rank 1 + block, one after another. */
 static tutti_status rally(const tutti_device_view *v, uint32_t peer, uint64_t out, uint64_t in,
                           const uint8_t *src)
 {
@@ -406,8 +406,8 @@ static tutti_status add_block(const tutti_device_view *v, uint32_t block, uint32
     return st ? st : add_to_all_kernel(v, *(const uint32_t *)arg);
 }
 
-/* Each block sets a word of its own rank, which is visible after quiet. Then those of all ranks add
- * to one word of each rank, including their own. */
+/* Each block sets a word of its own rank, which is visible after quiet. Then the blocks of all
+ * ranks add to one word of every rank, including their own. */
 static void add_to_all_role(struct rank *r)
 {
     const tutti_device_conf conf = { .fifo_slots = 64,
@@ -471,7 +471,7 @@ static tutti_status wrong_kernel(const tutti_device_view *v, uint32_t block, uin
     CHECK_SAYS(r, tutti_device_group_signal(v, 0, 3, NULL, 0), TUTTI_ERR_TIMEOUT,
                "group 0 has the value 0, expected at least 3");
     CHECK(r, tutti_device_poll(v, 0, TUTTI_EQUAL, 1, NULL) == TUTTI_PENDING);
-    /* of 50 ms */
+    /* timeout of 50 ms */
     CHECK_SAYS(r, tutti_device_wait(v, 8, TUTTI_NOT_EQUAL, 0, NULL), TUTTI_ERR_TIMEOUT,
                "offset 8 has the value 0, expected other than 0");
     return TUTTI_ERR_TIMEOUT;
@@ -723,8 +723,8 @@ static void holder_fini(struct holder *h)
     pthread_join(h->thread, NULL);
 }
 
-/* Earlier puts are not accepted: a mode change waits for them as long as the device's timeout, and
- * no longer. */
+/* A mode change waits for earlier puts, which are blocked here, but at most for the device's
+ * timeout. */
 static void patience_role(struct rank *r)
 {
     const tutti_device_conf conf = { .mode = TUTTI_DEVICE_FULL, .no_direct = 1 };
@@ -760,8 +760,8 @@ static void mode_change_has_a_time_limit(void **state)
     over_ways(patience_role, 2, NULL);
 }
 
-/* The default is ORDERED where signals stay behind data at no cost, and FULL where marks are
- * needed: with several lanes of tcp, or if a provider of libfabric does not order messages. */
+/* The default is ORDERED if signals stay behind data at no cost, and FULL if marks are needed: with
+ * several lanes of tcp, or with a provider of libfabric that does not order messages. */
 static void default_role(struct rank *r)
 {
     const struct way *w = r->job->arg;
@@ -883,7 +883,7 @@ static bool try_hash_vector(const uint8_t *data, size_t bytes, const char want[T
     return strcmp(text, want) == 0;
 }
 
-/* Computes ranges of whole blocks by one launch each. */
+/* Computes the hash in ranges of whole blocks, with one launch each. */
 static struct tt_hash hash_by_ranges(struct rank *r, struct here *h, const uint8_t *data,
                                      size_t bytes)
 {

@@ -190,7 +190,7 @@ static void side_init(struct rank *r, struct side *e)
     pattern_fill(e->send, bytes, salt_of(&e->shape, r->rank));
     e->memory = job_have(r, malloc(r->nranks * (bytes + 64)));
     memset(e->memory, HOLE, r->nranks * (bytes + 64));
-    for (uint32_t k = 0; k < r->nranks; k++)        /* in another order than ranks */
+    for (uint32_t k = 0; k < r->nranks; k++)        /* not in the order of ranks */
         e->recvbuffs[(k + 1) % r->nranks] = e->memory + k * (bytes + 64);
     e->all = job_have(r, calloc(r->nranks * e->shape.nsplits, sizeof *e->all));
     e->start = 0;
@@ -244,8 +244,8 @@ static const char *heads_of(uint32_t i)
 
 #define EXCHANGES (job_tries_few() ? 8u : 20u)
 
-/* Blocking, or with a request while other collectives run; the lists are written long after the
- * call has returned. */
+/* Exchanges are blocking, or have a request and overlap with another collective. With a request,
+ * the lists are written long after the call has returned. */
 static void drawn_role(struct rank *r)
 {
     size_t bytes = 1;
@@ -670,8 +670,8 @@ static void a_lost_rank_ends_the_exchange(void **state)
     over_all_modes(death_role, 3);
 }
 
-/* Rank 0's start never comes: an abort, a deadline, or cancelling the request ends the call on all
- * ranks. */
+/* Rank 0 never sets its start flag. An abort, a deadline, or the destruction of the communicator
+ * ends the call on all ranks. */
 static void end_role(struct rank *r)
 {
     for (uint32_t way = 0; way < 3; way++) {
@@ -690,7 +690,7 @@ static void end_role(struct rank *r)
         e.what.start_value = 1;
         job_meet(r);
         st = tutti_alltoallv_dynamic(&e.what, e.shape.type, r->comm, &call);
-        /* a start that is too late for the others fails at once */
+        /* fails at once if the other ranks have already reached their deadlines */
         CHECK(r, st == TUTTI_OK || (way == 1 && st > TUTTI_PENDING));
         job_meet(r);
         if (way == 0 && r->rank == 0)
@@ -795,8 +795,8 @@ static void spoil_lists(struct router *x)
     memset(x->block_lens, 0xff, sizeof x->block_lens);
 }
 
-/* A kernel writes the lists, starts the exchange, waits for its end and checks the received data;
- * the host has made the call before. */
+/* The host makes the call first. Then a kernel writes the lists, starts the exchange, waits for its
+ * end and checks the received data. */
 static void kernel_role(struct rank *r)
 {
     struct router x;
@@ -923,8 +923,8 @@ static const uint32_t withouts[] = {
 #define NWITHOUTS (sizeof withouts / sizeof *withouts)
 #define RUNS 8u
 
-/* Ranks run ahead of each other as far as possible; received data stays until it is released. Rank
- * 1 of run 5 has invalid lists. */
+/* Ranks run ahead of each other as far as possible; received data stays until it is released. In
+ * run 5, rank 1 has invalid lists. */
 static void replay_role(struct rank *r)
 {
     open_as(r);

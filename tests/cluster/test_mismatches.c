@@ -75,7 +75,7 @@ static struct call mismatched(const struct mismatch *m, uint32_t rank, uint32_t 
         c.op = TUTTI_MAX;
         break;
     case DIFFER_DIVISOR:
-        c.salt = 6;             /* as calls.c divides */
+        c.salt = 6;             /* selects a divisor in calls.c */
         break;
     case DIFFER_ROOT:
         c.root = 1;
@@ -114,7 +114,8 @@ static void mismatch_role(struct rank *r)
     call_init(&s, &c, r->rank);
     begin_ns = tt_now_ns();
     st = call_go(&s, r->comm, false);
-    if (st == TUTTI_OK)         /* the rank's part ended before the mismatch could be detected */
+    if (st == TUTTI_OK)         /* this rank's part completed before the mismatch could be
+                                   detected */
         st = tutti_barrier(r->comm, NULL);
     CHECK_STATUS(r, st, TUTTI_ERR_MISMATCH);
     CHECK(r, tt_now_ns() - begin_ns < SOON_NS);
@@ -148,8 +149,8 @@ static void mismatch_reports_both_values_everywhere(void **state)
     }
 }
 
-/* Different sizes of a message are named, too, and counts of a v call, whose values are too many to
- * list. */
+/* Different sizes of a message are reported, too. So are different counts of a v call, although its
+ * values are too many to list. */
 static void sizes_role(struct rank *r)
 {
     const size_t bytes = r->job->seed % 2 ? 100 : 200000, mine = r->rank ? bytes : bytes + 4;
@@ -277,7 +278,7 @@ static void different_types_mismatch_unless_bytes(void **state)
     }
 }
 
-/* A short unexpected message with another size than its receive. */
+/* A short unexpected message whose size differs from that of its receive. */
 static void early_role(struct rank *r)
 {
     const size_t send[2] = { 3, r->rank ? 3 : 5 }, recv[2] = { 3, 3 }, displs[2] = { 0, 8 };
@@ -324,7 +325,8 @@ struct block {
     const char *algo;
 };
 
-/* The sender or the receiver may have finished its part, and gets the error later. */
+/* The sender or the receiver may have completed its part; it then gets the error in its next
+ * call. */
 static void block_role(struct rank *r)
 {
     const struct block *b = r->job->arg;
@@ -383,15 +385,15 @@ static void alltoallv_block_size_is_a_mismatch(void **state)
             .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block
         };
 
-        /* otherwise each size in one direction, with alternating sizes of the others */
+        /* a short run tests each size in one direction only; the sizes of the other blocks
+         * alternate */
         if (UNIT_SHARE == 1 || (turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)
             job_run(&job, block_role);
     }
 }
 
 /* A rank that forwards rows does not know their sizes; sender and receiver do, because the size is
- * sent with the row. A row that fits into a slot is sent in one; tested below, at and above that
- * size. */
+ * sent with the row. Sizes are below, at and above that of a slot, which holds a short row. */
 static void forwarded_row_size_is_a_mismatch(void **state)
 {
     static const size_t sizes[][2] = {
@@ -412,8 +414,9 @@ static void forwarded_row_size_is_a_mismatch(void **state)
             .wires = wires[i % NWIRES], .nranks = nranks, .seed = SEED, .arg = &block
         };
 
-        if ((turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)       /* each size in one direction, with
-                                                               alternating sizes of the others */
+        if ((turn ^ turn >> 1 ^ i / NWIRES) % 2 == 0)       /* each size in one direction only; the
+                                                               sizes of the other blocks
+                                                               alternate */
             job_run(&job, block_role);
     }
 }

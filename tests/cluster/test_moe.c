@@ -99,8 +99,9 @@ static void draw_layer(struct rank *r, uint32_t i, struct layer *l)
     c->top_k = 1 + (uint32_t)tt_prng_below(p, c->experts < TOP_MAX ? c->experts : TOP_MAX);
     if (l->kind != HELD_BY_ALL)
         return;
-    for (uint32_t e = 0; e < c->experts; e++)       /* the first by all; the others by rank 0 and
-                                                       some ranks, in different orders */
+    for (uint32_t e = 0; e < c->experts; e++)       /* all ranks hold the first expert; rank 0 and
+                                                       some others hold the rest, in different
+                                                       orders */
         if (e == 0 || r->rank == 0 || tt_prng_below(&r->prng, 2))
             l->held[c->nheld++] = e;
     for (uint32_t k = 0; k < c->nheld / 2; k++) {
@@ -330,8 +331,8 @@ static uint32_t group_wanted(const tutti_moe_view *v, const tutti_moe_send_tile 
     return group_experts ? expert / group_experts : s->peer;
 }
 
-/* Checks whether tile i of the plan, which is equal on all ranks, has arrived from each rank: it
- * arrives soon, or must not arrive. This rank's own tile bypasses groups. */
+/* Checks that tile i of the plan, which is equal on all ranks, arrives from each rank; or, if not
+ * `here`, that it has not arrived. This rank's own tile bypasses groups. */
 static void check_tile(struct rank *r, const tutti_moe_view *v, uint32_t i, bool here)
 {
     const tutti_moe_send_tile *s = &v->sends[i];
@@ -365,8 +366,8 @@ static void answer_all(struct rank *r, const tutti_moe_view *v)
             sched_yield();
 }
 
-/* All ranks send the tiles of one group after those of another. Each group's signals come with the
- * last of its tiles, and no other group's do. */
+/* All ranks send their tiles group by group. The signals of a group are sent with its last tile,
+ * and not earlier. */
 static void groups_run(struct rank *r, tutti_moe *moe, const tutti_moe_routing *routing,
                        uint32_t group_experts)
 {
@@ -456,7 +457,7 @@ static void groups_have_the_requested_experts(void **state)
                                  .seed = job_seed(SEED),
                                  .arg = &ways[i] };
 
-        /* otherwise signals are not sent by a leader */
+        /* only in these cases does a leader send the signals */
         if (ways[i].no_direct || strcmp(ways[i].wires, "tcp") == 0)
             job_run(&job, groups_role);
     }
@@ -490,8 +491,8 @@ static void spoil(const struct layer *l, struct part *p, enum wrong w)
         p->weights[at] = l->seed % 2 ? NAN : INFINITY;
 }
 
-/* One rank's routing is invalid; all ranks get the error, and the next run works. Two invalid runs
- * in a row, because sets alternate. */
+/* One rank's routing is invalid; all ranks get the error, and the next run works. Two runs in
+ * sequence are invalid, because buffer sets alternate. */
 static void wrong_role(struct rank *r)
 {
     struct part *p = job_have(r, malloc(sizeof *p));

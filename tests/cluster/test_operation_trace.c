@@ -93,7 +93,8 @@ static uint32_t count_of(const struct seen *s, const char *kind)
 
 #define REPEATS 20u
 
-/* A fixed sequence of calls of each kind; `odd` is this rank's half. */
+/* Makes a fixed sequence of calls of each kind. *half becomes a communicator of this rank's
+ * half. */
 static void make_calls(struct rank *r, tutti_comm **half)
 {
     const int right = (int)((r->rank + 1) % r->nranks),

@@ -160,8 +160,8 @@ static void messages_of_one_tag_stay_ordered(void **state)
 }
 
 /* Rank 1 sends messages with two tags, all of one size. Then a barrier makes rank 0 keep them as
- * unexpected, before it receives them in another order of tags. At last, a message has another size
- * than its receive, which is like all the earlier ones. */
+ * unexpected, before it receives them in another order of tags. Finally, a message has another size
+ * than its receive, whose shape was used before. */
 static void early_role(struct rank *r)
 {
     enum { N = 6, CALLS = 50 };
@@ -210,8 +210,8 @@ static tutti_status run_group(const tutti_p2p *ops, size_t n, tutti_comm *comm, 
     return st || !by_request ? st : tutti_wait(request);
 }
 
-/* All ranks send to all, including themselves, with all sends listed first, and large enough that
- * none ends before its receive is posted. */
+/* All ranks send to all, including themselves. All sends are listed first; some are so large that
+ * they cannot complete before their receives are posted. */
 static void group_role(struct rank *r)
 {
     static const size_t sizes[] = { 0, 100, 4096, 700000, 100, 700000 };
@@ -257,8 +257,8 @@ static void group_avoids_the_sequential_deadlock(void **state)
     over_wires(4, group_role);
 }
 
-/* Like a halo exchange of many blocks: before the first receive, more large sends than peers can
- * see at once. */
+/* Like a halo exchange of many blocks: the first receive is listed after more large sends than
+ * peers can see at once. */
 static void long_group_role(struct rank *r)
 {
     enum { N = 40, BYTES = 100000 };
@@ -290,8 +290,8 @@ static void group_may_list_large_sends_first(void **state)
     over_wires(2, long_group_role);
 }
 
-/* Groups by request, several at a time and among other requests: each ends when its last member
- * ends, not before. */
+/* Groups by request, several at a time and among other requests: each completes when its last
+ * member completes, not before. */
 static void requested_groups_role(struct rank *r)
 {
     enum { N = 6, BYTES = 50000 };
@@ -321,7 +321,7 @@ static void requested_groups_role(struct rank *r)
 
         job_step(r, "group %u", i);
         pattern_fill(buf + i * BYTES, BYTES, 100 * r->rank + i);
-        /* the first one waits for its last member */
+        /* only the first group has the third member, which completes last */
         CHECK_OK(r, tutti_group(ops, i ? 2 : 3, r->comm, &how));
     }
     request[N] = NULL;
@@ -350,8 +350,8 @@ static void group_request_ends_with_last_member(void **state)
     over_wires(2, requested_groups_role);
 }
 
-/* The second member's sizes differ between the ranks. A third member, which no rank serves, ends
- * with the group; so does one whose communicator is destroyed. */
+/* The second member's sizes differ between the ranks. A third member, which no rank matches, fails
+ * with the group. So does a group whose communicator is destroyed. */
 static void failed_group_role(struct rank *r)
 {
     uint32_t in[2] = { 0 }, out[2] = { 0 };
@@ -390,7 +390,7 @@ static void failed_group_role(struct rank *r)
     CHECK_STATUS(r, tutti_group(ops, 3, r->comm, &how), TUTTI_ERR_MISMATCH);
     tutti_comm_destroy(dup);
     CHECK(r, tutti_test(other) != TUTTI_PENDING);
-    CHECK(r, tutti_wait(other) != TUTTI_OK);    /* aborted, or ended by the other rank's exit */
+    CHECK(r, tutti_wait(other) != TUTTI_OK);    /* aborted, or failed by the other rank's exit */
 }
 
 static void group_request_fails_with_first_error(void **state)
@@ -543,7 +543,8 @@ static void broken_group_role(struct rank *r)
         ops[0].count = 5;
     if (r->rank == 0 || how == BROKEN_DIFFERS) {
         st = tutti_group(ops, 2, r->comm, how == BROKEN_MISSING ? &limited : NULL);
-        if (how == BROKEN_DIFFERS && !st)   /* its part ended before the difference was detected */
+        if (how == BROKEN_DIFFERS && !st)   /* this rank's part completed before the mismatch was
+                                               detected */
             st = tutti_barrier(r->comm, NULL);
         CHECK_STATUS(r, st, expected[how]);
         CHECK_STATUS(r, tutti_group(ops, 2, r->comm, NULL), expected[how]);
@@ -569,8 +570,8 @@ static void repeated_group_fails_with_its_error(void **state)
 
 /* ---- self ---- */
 
-/* Each rank with itself, and meanwhile with the next one with the same tags: matched by order and
- * tag, whichever arrives first. */
+/* Each rank exchanges messages with itself and, at the same time and with the same tags, with its
+ * neighbours. They match by order and tag, whichever arrives first. */
 static void oneself_role(struct rank *r)
 {
     enum { N = 24 };
@@ -775,7 +776,8 @@ static void sparse_polling_role(struct rank *r)
 
         CHECK_OK(r, tutti_send(&i, 1, TUTTI_U32, 1, r->comm, &how));
     }
-    for (uint32_t i = N; i-- > 0 && r->rank == 1;)      /* which end from the first on */
+    for (uint32_t i = N; i-- > 0 && r->rank == 1;)      /* receives complete in the order of the
+                                                           sends */
         CHECK_OK(r, tutti_wait(request[i]));
     for (uint32_t i = 0; i < N && r->rank == 1; i++)
         CHECK(r, in[i] == i);
@@ -910,8 +912,8 @@ static void progress_thread_completes_a_receive(void **state)
     over_wires(2, background_role);
 }
 
-/* The progress thread sleeps until peers wake it. A call polls the transports in its place, so
- * peers need not wake it. Operations started then must wake it. */
+/* The progress thread sleeps while a call polls the transports in its place, so peers need not wake
+ * it. An operation that is started then must wake it. */
 static void asleep_role(struct rank *r)
 {
     struct tt_engine *e;
@@ -1016,7 +1018,7 @@ static bool has_kept_probe(struct rank *r)
     return found;
 }
 
-/* Repeated groups after a probe: their kept operations use streams, and cannot be kept further.
+/* Repeated groups after a probe: their cached operations use streams, and are cached no longer.
  * Rank 0 waits for the probe in every fourth call. */
 static void probed_group_role(struct rank *r)
 {
@@ -1242,8 +1244,7 @@ static void count_up(void *arg)
 
 static void await_notified(struct rank *r, uint32_t count)
 {
-    while (atomic_load(&notified) < count)      /* a rank that does not end is reported and
-                                                   killed */
+    while (atomic_load(&notified) < count)      /* a rank that hangs is reported and killed */
         usleep(100);
     CHECK(r, atomic_load(&notified) == count);
 }
@@ -1307,7 +1308,7 @@ static void request_notifies_exactly_once(void **state)
     over_wires(2, notify_role);
 }
 
-/* Rank 0 sends only after rank 1 has waited in vain, so PENDING is certain. */
+/* Rank 0 sends only after rank 1's timed waits, so these must return PENDING. */
 static void timed_role(struct rank *r)
 {
     const int peer = 1 - (int)r->rank;

@@ -316,8 +316,8 @@ static void step(struct rank *r, const struct call *c)
              c->algo ? c->algo : "of its choice");
 }
 
-/* Runs twice, with bitwise identical results; also identical on all ranks that have the whole
- * result. */
+/* Makes the call twice. The results must be bitwise identical, also on all ranks that have the
+ * whole result. */
 static void check_call(struct rank *r, const struct call *c, uint32_t number)
 {
     const uint32_t word = number % 2;

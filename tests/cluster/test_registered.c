@@ -94,7 +94,7 @@ static void an_open_window_uses_its_memory(void **state)
 
 /* ---- puts and gets to a stopped rank ---- */
 
-/* The first use of both registrations at once. */
+/* Makes the first put whose source spans both registrations. */
 static void use_both(struct rank *r, const struct halves *h, tutti_window *window)
 {
     CHECK_OK(r, tutti_window_put(window, 1, 0, h->second - 65536, 2 * 65536, NULL));
@@ -113,7 +113,7 @@ static void stand_still(struct rank *r)
     CHECK(r, job_await(r->board, 0, 1));
 }
 
-/* The second registration is in use, and the first is not. */
+/* Checks that the first registration is unused, and that the second is in use if `used`. */
 static void check_second(struct rank *r, const struct halves *h, bool used)
 {
     if (used)
@@ -160,7 +160,8 @@ static void pending_put_uses_its_source(void **state)
     over_all_ways(put_role, 2, job_go_on_after);
 }
 
-/* Behind queued puts of other memory, in the order of their pieces. */
+/* Puts from the second registration are queued behind puts of other memory, as a piece after
+ * another one. */
 static void queued_role(struct rank *r)
 {
     uint64_t done = 0;
@@ -245,7 +246,7 @@ static void *get_it(void *arg)
     return NULL;
 }
 
-/* In another thread, which waits behind a fence: no part of the get has started. */
+/* A get in another thread waits behind a fence, so no part of it has started. */
 static void waiting_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, PART));
@@ -290,7 +291,8 @@ static void waiting_call_uses_its_memory(void **state)
 
 /* ---- operations ---- */
 
-/* By a communicator that is independent of that of the call; next to it, and on the last byte. */
+/* The memory is used by an independent communicator: only its last byte, by a receive. The adjacent
+ * registration is unused. */
 static void another_job_role(struct rank *r)
 {
     const tutti_conf alone = {

@@ -41,8 +41,8 @@ static void opposite_role(struct rank *r)
             CHECK_OK(r, tutti_allreduce(at, at, i % 3 ? count : 100, TUTTI_F32, TUTTI_SUM,
                                         comm[which], &how));
         }
-        if (r->job->seed % 2) { /* and wait before the other is started here: only probes of its
-                                   peer can help */
+        if (r->job->seed % 2) { /* the ranks meet before they start the other communicator: only
+                                   probes of the peer help then */
             job_step(r, "wait for communicator %u", which);
             job_meet(r);
         }
@@ -80,7 +80,7 @@ static void opposite_order_does_not_deadlock(void **state)
 #define MANY_AHEAD 16
 #define MANY_COUNT 5000
 
-/* The same with many communicators: each rank starts those first that the other starts last. */
+/* The same with many communicators, which the two ranks start in opposite orders. */
 static void opposite_many_role(struct rank *r)
 {
     static tutti_comm *comm[260];
@@ -102,7 +102,7 @@ static void opposite_many_role(struct rank *r)
                      tutti_allreduce(at, at, MANY_COUNT, TUTTI_F32, TUTTI_SUM, comm[which], &how));
         }
         if (k == MANY_COMMS / 2 - 1)
-            job_meet(r);        /* what was started here has not been started there */
+            job_meet(r);        /* no communicator has calls of both ranks yet */
     }
     for (uint32_t k = 0; k < MANY_COMMS; k++) {
         const uint32_t which = r->rank ? MANY_COMMS - 1 - k : k;
@@ -228,7 +228,7 @@ static void stop_in_turn(const struct job *job, struct job_board *board)
     kill(board->pid[0], SIGCONT);
 }
 
-/* Rank 1 writes to memory of rank 0. in_turn: rank 1 gets the request before it gets the memory. */
+/* Rank 1 writes to memory of rank 0. in_turn: rank 1 receives the request before the memory. */
 static void use(struct rank *r, uint8_t value, bool in_turn)
 {
     tutti_request *request;
@@ -292,8 +292,8 @@ static void pairs_role(struct rank *r)
     CHECK_OK(r, tutti_mem_free(r->comm, mem[0]));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
     job_meet(r);
-    CHECK(r, job_await_descriptors(descriptors));       /* the peer may still have to process the
-                                                           last ones */
+    CHECK(r, job_await_descriptors(descriptors));       /* the peer may not have processed the last
+                                                           ones yet */
     if (UNIT_SHARE == 1 && mappings(r) > maps + 500)    /* TSan maps some with each */
         job_fail(r, __FILE__, __LINE__, "%u mappings became %u", maps, mappings(r));
     job_meet(r);
@@ -369,7 +369,7 @@ static void rts_waits_for_unknown_memory(void **state)
 /* ---- memory of communicators ---- */
 
 #define SMALL_COMMS 100
-/* with four ranks and two or three peers; and in addition if an operation is kept */
+/* with four ranks and two or three peers; the second is added if an operation is cached */
 #define SMALL_COMM_BYTES 4000
 #define SMALL_KEPT_BYTES 4500
 
@@ -387,7 +387,7 @@ static size_t heap_bytes(void)
 }
 
 /* Creates communicators, and makes one or three equal short calls on each. The first communicator
- * also pays for what all share. */
+ * also allocates what all share. */
 static void small_comms_role(struct rank *r)
 {
     static tutti_comm *comm[1 + SMALL_COMMS];

@@ -19,8 +19,8 @@ static const size_t sizes[] = {
     SIZE_MAX,     SIZE_MAX - 1,     SIZE_MAX - 4095,  SIZE_MAX / 2 + 1,
     SIZE_MAX / 2, SIZE_MAX / 4 + 1, SIZE_MAX / 8 + 1, (size_t)1 << 60,
 };
-/* Fits in a 57-bit address space, but not where this program has memory. Only for buffers of the
- * program: memory that the library would allocate is NOMEM. */
+/* A size that fits into a 57-bit address space, but exceeds this program's memory. It is used only
+ * for buffers of the program: if the library had to allocate them, it would return NOMEM. */
 #define BEYOND_MEMORY ((size_t)1 << 53)
 
 struct given {

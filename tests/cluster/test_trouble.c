@@ -237,8 +237,8 @@ static void loss_role(struct rank *r)
                            (int)(l->waited_for ? l->victim : (r->rank + to_the_right) % r->nranks),
                            r->comm, &how));
     job_raise(r->board, FLAG_WAITING);
-    if (tt_prng_below(&r->prng, 2))     /* during a call, or without calls: then the progress
-                                           thread is notified */
+    if (tt_prng_below(&r->prng, 2))     /* without calls: the progress thread is notified; otherwise
+                                           during a call */
         while (tutti_comm_status(r->comm) == TUTTI_OK)
             usleep(1000);
     st = tutti_wait(request);
@@ -370,7 +370,8 @@ static void deadline_role(struct rank *r)
         CHECK_OK(r, tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
     if (r->rank == 1) {
         CHECK(r, job_await(r->board, 0, 1));
-        for (int i = 0; i < 3 && !st; i++)  /* the first one may still find all that it needs */
+        for (int i = 0; i < 3 && !st; i++)  /* the first one may still complete with data that has
+                                               arrived */
             st = tutti_allreduce(&x, &y, 1, TUTTI_F32, TUTTI_SUM, r->comm, NULL);
         CHECK_STATUS(r, st, TUTTI_ERR_TIMEOUT);
         job_close(r);
@@ -399,7 +400,8 @@ static void deadline_message_names_operation_and_peer(void **state)
 
 /* ---- aborts ---- */
 
-#if defined(__SANITIZE_THREAD__)        /* fewer, because it is slowest; ASan checks for leaks */
+#if defined(__SANITIZE_THREAD__)        /* fewer with TSan, which is slowest; ASan checks for
+                                           leaks */
 #define ABORTS 16
 #else
 #define ABORTS 100
@@ -547,16 +549,16 @@ static void abort_long_role(struct rank *r)
     float *room = job_have(r, calloc((size_t)LONG_OPS * 2 * r->nranks * LONG_COUNT, sizeof *room));
     uint64_t before = 0;
 
-    mallopt(M_ARENA_MAX, 1); /* another arena, for a thread that finds this one in use, takes 64
-                                MiB of addresses */
+    mallopt(M_ARENA_MAX, 1); /* a second arena, for a thread that finds the first one in use, would
+                                take 64 MiB of addresses */
     setenv("TUTTI_CMA", a->cma, 1);
     setenv("TUTTI_LANES", a->lanes, 1);
     job_open(r);
     for (uint32_t round = 0; round < LONG_ROUNDS; round++) {
         job_step(r, "round %u", round);
         abort_long(r, round, room);
-        if (round == LONG_ROUNDS / 2)       /* others are late: by then the maximum number of
-                                               rounds has been open concurrently */
+        if (round == LONG_ROUNDS / 2)       /* other ranks may lag: by now the number of rounds open
+                                               at once has reached its maximum */
             before = mapped_bytes(r);
     }
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -596,9 +598,9 @@ static void aborted_operations_release_their_memory(void **state)
 
 /* ---- no writes after return ---- */
 
-#define LATE_ROUNDS (unit_share() > 1 ? 4 : 12)   /* fewer where each is slow */
+#define LATE_ROUNDS (unit_share() > 1 ? 4 : 12)   /* fewer if each is slow */
 #define LATE_BYTES (24 * MIB)
-#define LATE_FEWER_BYTES (3 * MIB)      /* fetched in a single copy where possible */
+#define LATE_FEWER_BYTES (3 * MIB)      /* received by direct copy if possible */
 
 struct late {
     bool allocated;
@@ -763,10 +765,10 @@ static void stopped_waiter_blames_no_rank(void **state)
 #define HALF_BYTES MIB
 
 struct halves {
-    size_t at;                  /* offset of the second one; at least HALF_BYTES */
+    size_t at;                  /* offset of the second half; at least HALF_BYTES */
 };
 
-/* Rank 0 receives into both, for two communicators; one of them fails. */
+/* Rank 0 receives into both halves, with two communicators, of which one is aborted. */
 static void halves_role(struct rank *r)
 {
     const struct halves *h = r->job->arg;
@@ -785,7 +787,7 @@ static void halves_role(struct rank *r)
         CHECK_OK(r, tutti_recv(buf + (i ? h->at : 0), HALF_BYTES, TUTTI_U8, 1, comm[i], &how));
     }
     for (int i = 0; i < 40; i++)
-        CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* both are open by now */
+        CHECK_OK(r, tutti_barrier(r->comm, NULL));      /* by now both halves are open */
     if (r->rank == 0) {
         CHECK_OK(r, tutti_comm_abort(comm[0]));
         CHECK_STATUS(r, tutti_wait(request[0]), TUTTI_ERR_ABORTED);
@@ -893,7 +895,7 @@ static void adjacent_aborted_operations_restore_input(void **state)
     job_run(&job, adjacent_role);
 }
 
-/* The two have no common transport: the first call reports it. */
+/* The two ranks have no common transport; the first call reports this. */
 static void no_wire_role(struct rank *r)
 {
     uint8_t byte = 0;

@@ -1,5 +1,5 @@
 /* Tune files in a job: all ranks select by rank 0's file, also in split communicators with the
- * placement of the file. Other calls are selected as without a file. */
+ * placement of the file. For other calls they select as without a file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void check_untuned(struct rank *r, tutti_comm *comm)
 
 struct expectation {
     uint32_t nranks;        /* of the file */
-    bool whole, halves;     /* which of them are tuned */
+    bool whole, halves;     /* which of these communicators are tuned */
 };
 
 static void choose_as_rank_0_was_told(struct rank *r)
@@ -85,7 +85,7 @@ static void choose_as_rank_0_was_told(struct rank *r)
     tutti_comm *half = NULL;
     char path[64] = "";
 
-    if (r->rank == 0) {     /* the others have no file */
+    if (r->rank == 0) {     /* other ranks have no file */
         write_file(r, path, e->nranks, r->job->wires);
         setenv("TUTTI_TUNE_FILE", path, 1);
     }

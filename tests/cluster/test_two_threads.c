@@ -90,7 +90,7 @@ static tutti_status call_one(struct worker *w, uint32_t kind)
     }
 }
 
-/* Returns whether a call may end like this; *refused: because another thread was in a call. */
+/* Returns whether a call may return st; *refused: because another thread was in a call. */
 static bool may_end_so(tutti_status st, const char *why, bool *refused)
 {
     *refused = st == TUTTI_ERR_INVALID && strstr(why, ": another thread is in tutti_");
@@ -118,8 +118,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* All threads of a rank draw the same calls, so that their ranks are in step for a while. Returns
- * the number of refused calls. */
+/* All threads of a rank draw the same calls, so that the ranks are in step for a while. Returns the
+ * number of refused calls. */
 static uint32_t run_threads(struct rank *r, tutti_comm *comm, uint32_t n, uint32_t round)
 {
     struct worker *w = job_have(r, calloc(n, sizeof *w));
@@ -192,7 +192,7 @@ static void *receive(void *arg)
     struct worker *w = arg;
     tutti_status st;
 
-    do                          /* await_call may be first */
+    do                          /* await_call's broadcast may be in progress */
         st = tutti_recv(w->dst, COUNT, TUTTI_F32, 1, w->comm, NULL);
     while (st == TUTTI_ERR_INVALID &&
            strstr(tutti_last_error(), "another thread is in tutti_broadcast"));
@@ -200,7 +200,8 @@ static void *receive(void *arg)
     return NULL;
 }
 
-/* A call with an invalid root is refused for that reason, unless another call is in progress. */
+/* Waits until `call` is in progress in another thread: until then, a broadcast with an invalid root
+ * is refused because of the root. */
 static void await_call(struct rank *r, const char *call)
 {
     float x;
@@ -237,7 +238,8 @@ static void blocked_role(struct rank *r)
         CHECK_SAYS(r, tutti_group(&op, 1, r->comm, NULL), TUTTI_ERR_INVALID, refused);
         CHECK_SAYS(r, tutti_comm_dup(r->comm, &other), TUTTI_ERR_INVALID, refused);
         CHECK_SAYS(r, tutti_window_create(r->comm, NULL, 8, &window), TUTTI_ERR_INVALID, refused);
-        CHECK_OK(r, tutti_comm_status(r->comm));        /* and calls allowed in any thread */
+        CHECK_OK(r, tutti_comm_status(r->comm));        /* calls that any thread may make still
+                                                           work */
         CHECK_STATUS(r, tutti_test(request), TUTTI_PENDING);
         CHECK_OK(r, tutti_mem_alloc(r->comm, 4096, &mem));
         CHECK_OK(r, tutti_mem_free(r->comm, mem));
@@ -278,7 +280,7 @@ static int list_of(uint32_t i, int *list)
     return i % 4 == 3 ? 3 : 2;
 }
 
-/* Creates and uses each group of this thread that has this rank. */
+/* Creates and uses each group of this thread that contains this rank. */
 static void *create_groups(void *arg)
 {
     struct worker *w = arg;
@@ -371,7 +373,7 @@ static void successive_threads_are_not_refused(void **state)
 /* ---- a thread waits for requests, and another one makes calls of their shape ---- */
 
 #define HANDED 1000
-#define SUMS 16         /* elements: short calls, whose operations are kept */
+#define SUMS 16         /* elements: short calls, whose operations are cached */
 
 struct handed {
     struct rank *r;
@@ -408,7 +410,7 @@ static void handed_role(struct rank *r)
 
         in[n - 1] = (float)i;
         CHECK_OK(r, tutti_allreduce(in, out[1], n, TUTTI_F32, TUTTI_SUM, r->comm, NULL));
-        /* the operation of the second call of a shape is kept when its request completes */
+        /* the operation of the second call of a shape is cached when its request completes */
         CHECK_OK(r, tutti_allreduce(in, out[0], n, TUTTI_F32, TUTTI_SUM, r->comm, &later));
         atomic_store(&h.request, request);
         CHECK_OK(r, tutti_allreduce(in, out[1], n, TUTTI_F32, TUTTI_SUM, r->comm, NULL));

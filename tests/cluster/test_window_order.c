@@ -129,7 +129,7 @@ static uint32_t puts_of_job(const struct window_way *m)
                                           : STREAM_PUTS;
 }
 
-/* The number for a job with delayed lanes. */
+/* Returns the number of puts of a job with delayed lanes. */
 static uint32_t puts_of_job_held(const struct window_way *m)
 {
     return strcmp(m->wires, "verbs") == 0 ? STREAM_PUTS_SLOW / 5 : STREAM_PUTS_HELD;
@@ -219,8 +219,8 @@ static void same_order_with_delayed_lanes(void **state)
 #define FENCED_BYTES 5000
 #define FLAG_B 1                /* job_go_on_after waits for it */
 
-/* Rank 0 puts to A (1) and B (2), then fence A, fence B, signal B, signal A, while A is stopped: B
- * gets its signal at once; and A sees all bytes with its signal. */
+/* While A (rank 1) is stopped, rank 0 puts to A and B (rank 2) and then executes fence A, fence B,
+ * signal B, signal A. B gets its signal at once; A sees all bytes with its signal. */
 static void fence_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(FENCED_PUTS * FENCED_BYTES));
@@ -233,8 +233,8 @@ static void fence_role(struct rank *r)
         CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    job_meet(r);                /* a transport may leave rank 1's data to a thread, which is
-                                   stopped with it */
+    job_meet(r);                /* a thread of rank 1 may still send data of the barrier, and stops
+                                   with the process */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);
@@ -393,7 +393,8 @@ static void queued_role(struct rank *r)
     uint8_t *src = job_have(r, malloc(ALL)), *dst = job_have(r, calloc(1, ALL));
     uint64_t sent[3] = { 0 }, after = 0, got = 0, old = 0, wanted[3] = { 0 };
     const tutti_rma brief = { .size = sizeof brief,
-                              .timeout_ms = mapped ? 0 : 20 }; /* it passes only where it must */
+                              .timeout_ms = mapped ? 0 : 20 }; /* reached only if memory is not
+                                                                  mapped */
     const tutti_rma late = { .size = sizeof late, .counter = &after },
                     get = { .size = sizeof get, .counter = &got };
     struct window_side s;
@@ -531,9 +532,8 @@ static void replay_follows_the_fence(void **state)
 
 #define LOAD_BYTES 20000
 
-/* Rank 1 is stopped. A put to its own memory, which only its own processor can execute, cannot
- * complete. So neither a get nor an atomic behind a fence can complete, although their target
- * memory is mapped. */
+/* Rank 1 is stopped. A put to memory that only rank 1 itself can write cannot complete. So neither
+ * a get nor an atomic behind a fence can complete, although their target memory is mapped. */
 static void load_role(struct rank *r)
 {
     uint8_t *src = job_have(r, calloc(1, LOAD_BYTES));
@@ -638,8 +638,8 @@ static void still_role(struct rank *r)
         CHECK_OK(r, tutti_window_signal(s.window, to, 8, TUTTI_SIGNAL_SET, 1));
     CHECK_OK(r, r->rank == 0 ? TUTTI_OK : tutti_window_wait(s.window, 8, TUTTI_EQUAL, 1, 0, NULL));
     CHECK_OK(r, tutti_barrier(r->comm, NULL));
-    job_meet(r);                /* a transport may leave rank 1's data to a thread, which is
-                                   stopped with it */
+    job_meet(r);                /* a thread of rank 1 may still send data of the barrier, and stops
+                                   with the process */
     if (r->rank == 1) {
         job_step(r, "stand still");
         kill(getpid(), SIGSTOP);

@@ -202,7 +202,7 @@ static void pieces_role(struct rank *r)
                                               k == 50   ? 0
                                               : k == 70 ? 40000
                                                         : k * 30 };
-        if (!rows)              /* the long one covers the places of the next ones */
+        if (!rows)              /* the long piece overlaps the places of the pieces after it */
             n = 71;
         memset(s.mem, 0, MIB);
         CHECK_OK(r, tutti_barrier(r->comm, NULL));
@@ -346,7 +346,7 @@ static int is_my_turn(const void *arg)
     return __atomic_load_n(t->word, __ATOMIC_ACQUIRE) >= t->at_least;
 }
 
-/* Two ranks alternately, by plain puts of words of a size that signals do not support. */
+/* Two ranks take turns by puts without signals, of words whose size signals do not support. */
 static void turns_role(struct rank *r)
 {
     const int other = 1 - (int)r->rank;
@@ -507,7 +507,7 @@ struct player {
     uint32_t lane;
 };
 
-/* Thread k of both ranks exchange signals in turn, beside those of the other threads; and all
+/* Threads k of both ranks exchange signals in turn, as do all other pairs of threads; and all
  * threads add to one word. */
 static void *play(void *arg)
 {
@@ -687,8 +687,8 @@ static bool must_carry_devices(const char *wires)
     return strstr(wires, "verbs") || (strstr(wires, "ofi") && !getenv("TUTTI_OFI_PROVIDER"));
 }
 
-/* Emulates device memory. verbs: no processor can access it while it is in use. libfabric's TCP
- * provider accesses it by the processor. */
+/* Emulates device memory. With verbs, no processor can access it while it is in use. libfabric's
+ * TCP provider accesses it by processor, so it remains accessible. */
 static void lend(struct rank *r, uint8_t *mem, bool to_device)
 {
     if (strstr(getenv("TUTTI_WIRES"), "verbs"))
@@ -715,8 +715,8 @@ static void check_refusals(struct rank *r, tutti_window *window, uint8_t *device
     CHECK(r, strstr(tutti_last_error(), "device memory"));
 }
 
-/* A file is not a dma-buf: verbs passes it to the device's driver, which reports that, or that it
- * supports none; and a part of a page is invalid. */
+/* A file that is not a dma-buf is refused: verbs passes it to the device's driver, which refuses it
+ * or supports no dma-bufs. A part of a page is invalid. */
 static void check_dmabuf_refusal(struct rank *r, uint8_t *pages, const tutti_mem_device *what)
 {
     tutti_mem_device file = *what;
@@ -766,8 +766,8 @@ static tutti_window *make_unreached(struct rank *r, void *mem, size_t bytes)
 #define MIXED_ROUNDS (UNIT_SHARE > 1 ? 10u : 40u)
 #define MIXED_BYTES (MIB + 4096)
 
-/* Long puts to a window reached by the transport, a fence, and a signal in one that it does not
- * reach: the message is visible after the bytes. Then the next round may start. */
+/* Long puts to a window that the transport reaches, a fence, and a signal in a window that it does
+ * not reach: the signal is visible after the bytes. Then the next round may start. */
 static void mixed_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(MIXED_BYTES));
@@ -788,7 +788,7 @@ static void mixed_role(struct rank *r)
             pattern_fill(src, MIXED_BYTES, i);
             CHECK_OK(r, tutti_window_put(s.window, other, 64, src, MIXED_BYTES, &later));
             CHECK_OK(r, tutti_window_fence(s.window, i % 2 ? other : TUTTI_ALL_RANKS));
-            if (i % 4 >= 2)         /* a signal carried by the transport does not end the fence
+            if (i % 4 >= 2)         /* a signal sent by the transport does not complete the fence
                                        for messages */
                 CHECK_OK(r, tutti_window_signal(s.window, other, 8, TUTTI_SIGNAL_SET, i));
             CHECK_OK(r, tutti_window_signal(unreached, other, 8, TUTTI_SIGNAL_SET, i));
@@ -832,9 +832,9 @@ static void execute_first_messages(struct rank *r, const uint8_t *host, const ui
     job_meet(r);
 }
 
-/* Rank 0 puts by messages, the last of which is queued. Behind it, it queues signals for the
- * transport, with a fence before and after each. When the last message is sent, all others are
- * acknowledged; the signals still wait for its acknowledgement. */
+/* Rank 0 puts by messages, the last of which is queued. Behind this message, rank 0 queues signals
+ * for the transport, with a fence before and after each. When the last message is sent, all others
+ * are acknowledged; the signals still wait for its acknowledgement. */
 static void fences_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(FENCES_BYTES)), *host = job_have(r, calloc(1, FENCES_BYTES));
@@ -914,8 +914,8 @@ static void each_fence_orders_queued_puts(void **state)
 #define SHORTS_MAX 5000u        /* more than a queue holds */
 #define FLAG_GO_ON 1            /* job_go_on_after waits for it */
 
-/* Rank 1 is stopped. Puts with a counter still return, also of 64 MiB, and when the queue is full
- * with no_wait they are PENDING; rank 2 is served meanwhile. Then all data arrives, and no signal
+/* Rank 1 is stopped. Puts with a counter still return, even with 64 MiB; with no_wait and a full
+ * queue they return PENDING. Meanwhile rank 2 is served. Then all data arrives, and no signal
  * before the puts that a fence orders before it. */
 static void stopped_role(struct rank *r)
 {
@@ -1069,8 +1069,8 @@ static void nonblocking_calls_to_stopped_rank_return(void **state)
 #define BLOCKED_PUTS 4
 #define BLOCKED_MS 200
 
-/* Makes progress with queued puts, in a job that appears larger: the memory behind the real peers
- * cannot be read. */
+/* A wait with queued puts must not scan all peers: nranks is raised by 1000, and the array of peers
+ * ends at an unreadable page, so a scan would fault. */
 static void check_looks_at_queues_only(struct rank *r, tutti_window *window)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE),
@@ -1095,10 +1095,10 @@ static void check_looks_at_queues_only(struct rank *r, tutti_window *window)
     munmap(mem, 2 * page);
 }
 
-/* Rank 1 is stopped and the transport has no space. Puts with signals behind fences still return:
- * one that waits at its deadline, one with a counter at once, and so does a wait while such puts
- * are queued. Then the queued ones arrive, and none of their signals before the puts that the
- * fences order before it. */
+/* Rank 1 is stopped and the transport has no space. Puts with signals behind fences still return: a
+ * blocking one at its deadline, one with a counter at once. So does a wait while such puts are
+ * queued. Then the queued puts arrive, and none of their signals before the puts that the fences
+ * order before it. */
 static void blocked_role(struct rank *r)
 {
     uint8_t *src = job_have(r, malloc(LONG_BYTES));
@@ -1168,7 +1168,7 @@ static void full_queue_keeps_deadlines_of_signals(void **state)
 
 /* ---- a computing process ---- */
 
-/* the progress thread sleeps this long or longer only if it waits for events alone */
+/* the progress thread sleeps this long or longer only if it waits for nothing but events */
 #define PARKED_MS 1000
 #define PARKED_ROUNDS (UNIT_SHARE > 1 ? 2 : 6)
 #define PARKED_BYTES (16 * MIB)
@@ -1269,8 +1269,8 @@ static void check_waits_behind_messages(struct rank *r, tutti_window *window, tu
     free(host);
 }
 
-/* From device memory and from host memory to another device's, short and long, with signals in host
- * memory. */
+/* Puts from device memory and from host memory to another device's, short and long, with signals in
+ * host memory. */
 static void device_role(struct rank *r)
 {
     uint8_t *mem = mmap(NULL, 3 * DEVICE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,

@@ -28,14 +28,14 @@ void over_all_ways(void (*role)(struct rank *), uint32_t nranks,
 /* ---- in a rank; the job's arg is its access method ---- */
 
 void window_job_open(struct rank *r);
-/* Whether its way maps the memory of other ranks. */
+/* Returns whether the rank's access method maps the memory of other ranks. */
 bool window_is_mapped(const struct rank *r);
 
 /* A window of this rank, and its memory. */
 struct window_side {
     tutti_window *window;
     uint8_t *mem, *owned;
-    void *allocated;            /* mem is in it; NULL: the way has none */
+    void *allocated;            /* contains mem; NULL: not used by this method */
     size_t bytes;
 };
 

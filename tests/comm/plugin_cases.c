@@ -1,4 +1,4 @@
-/* A plug-in whose behaviour is set by TUTTI_TEST_PLUGIN: correct, or wrong in one way. */
+/* A plug-in whose behaviour is set by TUTTI_TEST_PLUGIN: correct, or with one error. */
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/algorithm.h>

@@ -17,14 +17,14 @@ static void begin(void)
     tt_blame_search_init(&probe, ranks, N);
 }
 
-/* All in one collective. */
+/* Returns a wait for `rank` in the collective of these tests. */
 static struct tt_waiting waiting(uint32_t rank)
 {
     return (struct tt_waiting){ .context = 1, .op = 5, .rank = rank };
 }
 
-/* A rank replies that it waits for another one in that collective. Returns whether that one must be
- * queried now. */
+/* A rank replies that it waits for another one in that collective. Returns whether the other one
+ * must be queried now. */
 static bool answer(uint32_t rank, uint32_t waits_for, uint64_t now)
 {
     const struct tt_waiting w = waiting(waits_for), of = waiting(rank);
@@ -277,7 +277,8 @@ static void all_operations_of_a_rank_count(void **state)
 
 /* ---- at the deadline ---- */
 
-/* Ranks 0 and 1 wait; the last one replies. Its operations before the deadline do not count. */
+/* Ranks 0 and 1 wait, and rank 2 replies that it is idle. Replies before the deadline do not
+ * count. */
 static void idle_responsive_rank_is_reported(void **state)
 {
     const uint64_t deadline = START + TT_SECOND;
@@ -355,7 +356,8 @@ static void several_idle_ranks_are_not_named(void **state)
     assert_false(b.next_ended);
 }
 
-/* Its call ended because of that failure; a rank that replies afterwards is equivalent. */
+/* A silent rank that has reported a failure may have ended because of it. After it has replied,
+ * its silence counts again. */
 static void silent_failed_rank_is_not_blamed(void **state)
 {
     const struct tt_waiting w = waiting(0);
@@ -401,7 +403,7 @@ static void old_reply_is_not_new(void **state)
                      TT_BLAME_RANK);
     assert_int_equal(guilty, 1);
 
-    /* In the opposite order: the new one overtakes it. */
+    /* In the opposite order: the reply to the later query arrives first. */
     begin();
     assert_true(tt_blame_search_should_query(&probe, 1, old));
     assert_true(tt_blame_search_should_query(&probe, 1, asked));

@@ -1,5 +1,5 @@
-/* Memory for ranks without communication: their address records, and what overlay, communicators
- * and transports have for each rank. */
+/* Memory per rank without communication: its address record, and the state of the overlay, of
+ * communicators and of transports for it. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -88,8 +88,8 @@ static size_t card_of(struct tt_prng *prng, const struct job *job, uint32_t rank
     return tt_writer_bytes(&w);
 }
 
-/* Including the state of the overlay and of a communicator per rank. Transports have none
- * (below). */
+/* Returns the bytes per rank, including the state of the overlay and of a communicator. Transports
+ * have no such state (see below). */
 static double idle_bytes(const struct tt_record_store *s, uint32_t nsharing)
 {
     /* in tt_flood, whose header depends on frames of transports */
@@ -155,7 +155,7 @@ static void idle_rank_takes_32_bytes_with_8_ranks_per_host(void **state)
         check_job(&jobs[j]);
 }
 
-/* Ranks without any exchange, for the transports that can be opened here. */
+/* Tests ranks without communication, over the transports that can be opened here. */
 static void wires_have_nothing_for_idle_ranks(void **state)
 {
     static const uint8_t secret[16];

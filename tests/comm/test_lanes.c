@@ -36,7 +36,7 @@ static void partial_facts_are_refused(void **state)
     tt_reader_init(&r, bytes, sizeof bytes);
     tt_lane_facts_read(&got, &r);
     assert_true(r.bad);
-    bytes[0] = 17; /* more than possible, and not by distance either */
+    bytes[0] = 17; /* above the maximum, and not TT_LANES_BY_DISTANCE */
     tt_reader_init(&r, bytes, sizeof bytes);
     tt_lane_facts_read(&got, &r);
     assert_true(r.bad);
@@ -71,7 +71,7 @@ static void each_transport_has_its_own_lanes(void **state)
     }
 }
 
-/* Connections carry what the kernel permits, queue pairs what the limits permit. */
+/* Bytes in flight are limited by the kernel on a connection, and by lane limits on a queue pair. */
 static void facts_describe_the_inter_host_transport(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = { 0 };

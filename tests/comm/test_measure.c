@@ -50,8 +50,8 @@ static void measurements_are_clamped_around_the_default(void **state)
     }
 }
 
-/* As for ranks: the measurement uses another processor, if there is one, and the thread's binding
- * is unchanged afterwards. */
+/* With a thread bound to one processor, as ranks are: the measurement uses another one if there is
+ * one, and leaves the binding unchanged. */
 static void measurement_keeps_the_binding(void **state)
 {
     struct tt_constants c;

@@ -1,4 +1,4 @@
-/* Neighbours in the control overlay: who responds, and the clock of the job, without sockets. */
+/* Neighbours in the control overlay: their responses, and the clock of the job, without sockets. */
 #include <stdlib.h>
 
 #include "comm/neighbours.h"
@@ -31,7 +31,7 @@ static void respond(struct tt_neighbours *s, uint32_t rank, uint64_t sent_ns, ui
     tt_neighbours_answer(s, rank, &x, &told);
 }
 
-/* Queries all that are due, and lets all but one respond. Returns the number of queries. */
+/* Queries all neighbours that are due; all but `silent` respond. Returns the number of queries. */
 static uint32_t step(struct tt_neighbours *s, uint32_t silent, uint64_t now_ns)
 {
     uint32_t n = 0;
@@ -65,7 +65,7 @@ static void the_rank_that_does_not_respond_is_silent(void **state)
     free(s);
 }
 
-/* Nobody is queried without end: each neighbour a few times, a silent one once. */
+/* The number of queries is bounded: a few per neighbour, and one to a silent one. */
 static void queries_are_bounded(void **state)
 {
     struct tt_neighbours *s = create();
@@ -79,7 +79,7 @@ static void queries_are_bounded(void **state)
     free(s);
 }
 
-/* Responses before the roll call began are no sign of life in it. */
+/* Responses that were sent before the roll call began do not count. */
 static void old_responses_do_not_count(void **state)
 {
     struct tt_neighbours *s = create();
@@ -98,7 +98,7 @@ static void old_responses_do_not_count(void **state)
     free(s);
 }
 
-/* A rank that has left in order, or is lost, is not awaited. */
+/* The roll call does not wait for a rank that has left in order, or is lost. */
 static void ended_connections_are_not_awaited(void **state)
 {
     struct tt_neighbours *s = create();
@@ -139,7 +139,7 @@ static void the_clock_comes_from_lower_ranks(void **state)
     free(s);
 }
 
-/* Responses to queries that were not sent, and of strangers, change nothing. */
+/* Responses without a query, and responses of other ranks than neighbours, change nothing. */
 static void invented_responses_are_ignored(void **state)
 {
     struct tt_neighbours *s = create();

@@ -1,4 +1,4 @@
-/* Plans read from JSON: the example is read, verified and runs at several sizes; invalid documents
+/* Plans read from JSON: the example is read, verified and run at several sizes; invalid documents
  * are refused with the location; invalid plans are refused with the verifier's result. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -135,7 +135,7 @@ static void valid_plug_in_fits_and_runs(void **state)
         .byte_ns = 1,
     };
     assert_int_equal(tt_plugin_check(conf.algo, &coll[1]), TUTTI_OK);
-    /* it has no cost */
+    /* it has no cost formula, so it is not selected automatically */
     assert_true(tt_algo_choose(&coll[0], &(struct tt_cost_model){ 1, 1, 1, 1, 1, 1 }) != conf.algo);
     if (tt_sim_run(&conf, src, dst, &result, why, sizeof why))
         fail_msg("%s", why);

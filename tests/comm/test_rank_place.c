@@ -1,5 +1,5 @@
-/* What all ranks have of each rank without its card: it is read as written, and from it follows
- * which ranks share memory. */
+/* The place of a rank, which all ranks have even without its card: it is read as written, and
+ * determines which ranks share memory. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -65,7 +65,7 @@ static void await(const struct etcd_server *s)
 {
     struct json_object *request = json_object_new_object();
 
-    tt_etcd_add_text(request, "key", "/none");      /* answered when there is a leader */
+    tt_etcd_add_text(request, "key", "/none");      /* etcd replies only if there is a leader */
     json_object_put(request_until_answered(s, "kv/range", request));
 }
 

@@ -1,4 +1,4 @@
-/* A real etcd for tests: one server on this host, or a cluster of several, which end with the
+/* A real etcd for tests: one server on this host, or a cluster of several. Servers end with the
  * test. */
 #ifndef TESTS_COORDINATOR_ETCD_SERVER_H
 #define TESTS_COORDINATOR_ETCD_SERVER_H
@@ -24,12 +24,12 @@ void etcd_server_create(struct etcd_server *s);
 /* Creates several empty servers as one cluster; returns when each responds. Each is destroyed
  * separately. */
 void etcd_cluster_create(struct etcd_server *s, uint32_t n);
-/* Returns the number of the leader, when there is one. */
+/* Waits until there is a leader, and returns its index. */
 uint32_t etcd_cluster_leader(const struct etcd_server *s, uint32_t n);
-/* Kill it immediately, like a power failure; restart it with its data. */
+/* Kill the server at once, as in a power failure; restart it with its data. */
 void etcd_server_kill(struct etcd_server *s);
 void etcd_server_start(struct etcd_server *s);
-/* Also removes its files. */
+/* Stops the server and removes its files. */
 void etcd_server_destroy(struct etcd_server *s);
 
 #endif

@@ -1,7 +1,7 @@
-/* Light members of a running coordinator: prog_lights ADDRESS RUN MEMBERS ROUNDS. With a token
- * (TUTTI_TOKEN) or plain. Prints, as JSON, the time until all were in one view, the time of an
- * `epoch` without changes (each round, from the first call to the last reply), and of one that
- * admits a newcomer. All members are in this thread, whose own time is included. */
+/* Light members of a running coordinator: prog_lights ADDRESS RUN MEMBERS ROUNDS. TUTTI_TOKEN may
+ * set a token. Prints, as JSON, the time until all were in one view, the time of an `epoch` without
+ * changes (each round, from the first call to the last reply), and of one that admits a newcomer.
+ * All members are in this thread, whose own time is included. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* prog_members RUN N ADDRESS: N light members join a run without security, form a view, and stay
+/* prog_members RUN N ADDRESS: N light members join a run without a token, form a view, and stay
  * until the end of standard input; then they exit as if killed. Prints "gathered" when they are in
  * a view. */
 #include <poll.h>

@@ -6,7 +6,7 @@
  *   measured N     with the bandwidth between its members, and shared state
  *   epoch E        the same run, in that epoch
  *
- * It ends with its input. --empty: nothing is shown before the first line. */
+ * It exits at the end of its input. --empty: nothing is shown before the first line. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static struct tt_snapshot *run_of(const char *line)
     return s;
 }
 
-/* The result of the last line; shown again for each request, like in a coordinator. */
+/* The run of the last line; rendered again for each request, as in a coordinator. */
 static struct {
     pthread_mutex_t lock;
     struct tt_board *board;

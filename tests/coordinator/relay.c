@@ -9,9 +9,9 @@
 #include "relay.h"
 
 #define PAIRS 16
-#define TURN_MS 50      /* interval of checks for its end */
+#define TURN_MS 50      /* interval at which it checks whether to stop */
 
-/* fd[2 i] is a client's connection, fd[2 i + 1] the one to the server for it; -1: none. */
+/* fd[2 i] is the connection of a client, fd[2 i + 1] its connection to the server; -1: none. */
 struct pairs {
     struct pollfd fd[2 * PAIRS + 1];
 };
@@ -51,7 +51,7 @@ static void take(const struct relay *r, struct pairs *p)
     close(server);
 }
 
-/* Forwards data from fd[i] to the other one of its pair, or drops it. */
+/* Forwards data from fd[i] to the other connection of its pair. Drops the pair to lose a reply. */
 static void pass_on(struct relay *r, struct pairs *p, int i)
 {
     char data[65537];

@@ -9,7 +9,7 @@
 struct relay {
     unsigned port, to;
     int listener;
-    atomic_int lose;        /* number of further replies containing `word` to drop, with their
+    atomic_int lose;        /* number of next replies containing `word` to drop, with their
                                connections */
     atomic_bool ends;
     const char *word;

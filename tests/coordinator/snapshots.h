@@ -7,9 +7,9 @@
 /* A string that could be interpreted as markup, as a second metric, or as empty. */
 extern const char snapshots_hostile[];
 
-/* Creates a run named `name` with n members: every fifth waits, the second is lost, the fourth
- * left, the others are in the view. The last message of member i was i tenths of a second ago.
- * Three events, the last of which contains `name`. */
+/* Creates a run named `name` with n members: every fifth one waits, the second was lost, the fourth
+ * has left, and the others are in the view. The last message of member i was i tenths of a second
+ * ago. There are three events, the last of which contains `name`. */
 struct tt_snapshot *snapshots_run(const char *name, uint32_t n);
 
 /* Adds links between the members: in the ring i to i + 7 (mod n, which must not be a multiple of 7)

@@ -11,8 +11,9 @@
 #include "support/hive.h"
 #include "support/unit.h"
 
-#define WAIT_MS 60000   /* limit for expected events; no test expires before what it tests */
-#define LEASE_NS (2 * TT_SECOND)        /* where it matters: a running member sends earlier */
+#define WAIT_MS 60000   /* timeout of waits, longer than all times under test */
+/* Lease in tests that depend on it; long enough that a running member always sends within it. */
+#define LEASE_NS (2 * TT_SECOND)
 
 static const struct tt_secure_conf plain = { .mode = TT_SECURE_PLAIN };
 static const struct tt_secure_conf token = { .mode = TT_SECURE_TOKEN,
@@ -64,7 +65,7 @@ static struct tt_snapshot_counters counters(struct tt_coordinator *c)
     struct tt_snapshot_counters out;
     const struct tt_snapshot *s;
 
-    usleep(TT_SNAPSHOT_EVERY_NS / 1000 + 1000); /* older ones are shown until then */
+    usleep(TT_SNAPSHOT_EVERY_NS / 1000 + 1000); /* until then, older counters are shown */
     s = tt_board_get(tt_coordinator_board(c), WAIT_MS * TT_MS);
     assert_non_null(s);
     out = s->counters;
@@ -72,7 +73,7 @@ static struct tt_snapshot_counters counters(struct tt_coordinator *c)
     return out;
 }
 
-/* ---- lives ---- */
+/* ---- members ---- */
 
 static void members_join_agree_and_leave(void **state)
 {
@@ -290,7 +291,7 @@ static const struct tt_journal_ops failing_ops = { .name = "failing",
                                                    .check = failing_good,
                                                    .close = failing_close };
 
-/* For any failing commit: a member is notified only after the record is durable. */
+/* Whichever commit fails, members are notified only of durable records. */
 static void failed_journal_reveals_nothing_uncommitted(void **state)
 {
     const char *address = "127.0.0.1:0";
@@ -313,7 +314,7 @@ static void failed_journal_reveals_nothing_uncommitted(void **state)
             assert_int_equal(tt_coordinator_error(c, why, sizeof why), TUTTI_ERR_SYSTEM);
         else
             assert_true(hive_until(h, hive_all_in_epoch, 1, WAIT_MS));
-        /* 1: its start; 2: the member; 3: the view */
+        /* commit 1: the start; 2: the member; 3: the view */
         assert_int_equal(h->lights[0].m.id, left >= 2);
         assert_int_equal(h->lights[0].m.epoch, left >= 3);
         hive_destroy(h);
@@ -352,7 +353,7 @@ static void growing_journal_is_replaced(void **state)
 
 /* ---- delays of the coordinator itself ---- */
 
-/* A commit that takes longer than a lease, with unread messages of that time. */
+/* A commit that takes longer than a lease, so that messages of that time are unread. */
 static tutti_status slow_commit(struct tt_journal *j)
 {
     struct failing *f = (struct failing *)j;

@@ -1,4 +1,4 @@
-/* A coordinator in a program's own process, by the public calls. */
+/* A coordinator in a program's own process, by the public API. */
 #include "tutti/coordinator.h"
 
 #include <stdlib.h>

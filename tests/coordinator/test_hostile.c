@@ -1,4 +1,4 @@
-/* Hostile and broken peers do not affect others: meanwhile three members run their rounds. */
+/* Hostile and broken peers do not affect others: three members continue their rounds. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +48,7 @@ static struct scene open_scene(uint64_t join_ns, uint64_t lease_ns)
     return s;
 }
 
-/* A round of all three, without losses. */
+/* Runs one round of all three members, without losses. */
 static void round_goes_well(struct scene *s)
 {
     for (uint32_t i = 0; i < MEMBERS; i++)
@@ -178,7 +178,7 @@ static void garbage_costs_its_connection(void **state)
         for (size_t k = 0; k < bytes; k++)
             data[k] = (uint8_t)tt_prng_u64(&p);
         if (i % 3 == 0)
-            /* longer than permitted before joining */
+            /* a length above the limit before joining */
             memcpy(data, i % 2 ? "\x01\0\x01\0" : "\xff\xff\xff\xff", 4);
         else if (i % 3 == 1)
             memcpy(data, "\x04\0\0\0", 4); /* a message of an unknown kind */
@@ -324,7 +324,8 @@ static void flooding_member_is_throttled(void **state)
 }
 
 /* A member repeatedly makes a call that cannot succeed, cancels it, and reads no reply. The queue
- * for it is bounded; when it is full, its messages are not read any more, so it is lost. */
+ * of its replies is bounded. When that is full, the coordinator no longer reads the member's
+ * messages, so the member is lost. */
 static void non_reading_member_is_not_read(void **state)
 {
     struct scene s = open_scene(0, 4 * TT_SECOND);

@@ -1,4 +1,4 @@
-/* The guarantees of a journal, for the one in a file. */
+/* The guarantees of a journal, tested with a file. */
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -194,7 +194,7 @@ static void replacement_is_atomic_at_commit(void **state)
     assert_int_equal(j->ops->commit(j), TUTTI_OK);
     assert_int_equal(j->ops->replace(j), TUTTI_OK);
     append(j, 2, 0);
-    j->ops->close(j); /* like a crash */
+    j->ops->close(j); /* as in a crash */
     assert_read(1, 50);
 
     j = open_journal();
@@ -229,8 +229,8 @@ static void second_coordinator_sees_the_lock(void **state)
     assert_read(1, 2);
 }
 
-/* Another process owns it, and is killed during its work: the committed records remain, but not its
- * lock. */
+/* Another process owns the journal, and is killed while it writes: the committed records remain,
+ * but not its lock. */
 static void killed_writer_keeps_commits_without_lock(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void others_cannot_read_the_file(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     j->ops->close(j);
-    assert_int_equal(chmod(path, 0644), 0); /* copied, or created manually */
+    assert_int_equal(chmod(path, 0644), 0); /* as if copied, or created manually */
     j = open_journal();
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
@@ -362,12 +362,12 @@ static void altered_or_missing_record_is_reported(void **state)
     sql("DELETE FROM record WHERE n = 11");
     assert_refused("damaged: record 12");
     sql("DELETE FROM record WHERE n > 10");
-    assert_read(1, 10); /* the end is at a commit */
+    assert_read(1, 10); /* the records end at a commit */
     sql("PRAGMA user_version=7");
     assert_refused("format 7 is unsupported");
 }
 
-/* Bytes of the file are changed: it is reported, or there is no difference. */
+/* Bytes of the file are changed: the damage is reported, or has no effect. */
 static void damage_is_reported_or_harmless(void **state)
 {
     struct tt_journal *j = open_journal();

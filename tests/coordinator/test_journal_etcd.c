@@ -1,5 +1,5 @@
-/* The journal in a real etcd: what its readers find, and that a process that is not the leader
- * writes nothing. */
+/* The journal in a real etcd: readers find the committed records, and a process that is not the
+ * leader writes nothing. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@
 static struct etcd_server server;
 static unsigned nstores;
 static char store[128], prefix[64];
-static uint32_t lease_s;        /* for tests in which no lease may end */
+static uint32_t lease_s;        /* so long in some tests that no lease expires */
 
 /* Each test has separate keys. */
 static int new_store(void **state)
@@ -142,7 +142,7 @@ static struct json_object *key_request(const char *what)
     return request;
 }
 
-/* As if its lease had ended, without notification. */
+/* Deletes the leader's key, as if its lease had expired without notification. */
 static void depose(void)
 {
     etcd_request("kv/deleterange", key_request("leader"));
@@ -166,13 +166,13 @@ static void next_leader_reads_committed_records(void **state)
     (void)state;
     assert_has(j, all, 0);
     assert_int_equal(write_some(j, 0, 5), TUTTI_OK);
-    assert_int_equal(j->ops->commit(j), TUTTI_OK);     /* nothing */
+    assert_int_equal(j->ops->commit(j), TUTTI_OK);     /* an empty commit */
     j->ops->close(j);
     j = opened("b");
     assert_has(j, all, 5);
     assert_int_equal(write_some(j, 5, 5), TUTTI_OK);
     assert_int_equal(write_some(j, 10, 2), TUTTI_OK);
-    assert_int_equal(append(j, 50, 9), TUTTI_OK);      /* is not committed */
+    assert_int_equal(append(j, 50, 9), TUTTI_OK);      /* never committed */
     j->ops->close(j);
     j = opened("c");
     assert_has(j, all, 12);
@@ -242,7 +242,7 @@ static void deposed_leader_writes_nothing(void **state)
     j->ops->close(j);
 }
 
-/* The request was executed; it is sent again, and counts once. */
+/* The reply to an executed request is lost. The request is sent again, but has only one effect. */
 static void lost_reply_costs_nothing(void **state)
 {
     const uint64_t expected[] = { 1, 2, 3, 7, 8, 20, 21 };
@@ -253,13 +253,13 @@ static void lost_reply_costs_nothing(void **state)
     relay_begin(&relay, server.port, "\"succeeded\"");
     snprintf(store, sizeof store, "etcd://127.0.0.1:%u%s", relay.port, prefix);
     atomic_store(&relay.lose, 1);
-    j = opened("a");                    /* as the leader */
+    j = opened("a");                    /* to become leader */
     assert_int_equal(atomic_load(&relay.lose), 0);
     assert_int_equal(write_some(j, 1, 2), TUTTI_OK);
     atomic_store(&relay.lose, 1);
     assert_int_equal(write_some(j, 3, 1), TUTTI_OK);
     assert_int_equal(atomic_load(&relay.lose), 0);
-    atomic_store(&relay.lose, 2);       /* of several pieces */
+    atomic_store(&relay.lose, 2);       /* a record of several pieces */
     assert_int_equal(write_some(j, 7, 2), TUTTI_OK);
     assert_int_equal(atomic_load(&relay.lose), 0);
     j->ops->close(j);
@@ -294,7 +294,7 @@ static void note_leader(void *context, const char *leader)
     snprintf(context, 32, "%s", leader);
 }
 
-/* As for one that had lost etcd and finds its own key when it reconnects. */
+/* A coordinator that has lost its connection to etcd may find its own former key. */
 static void own_former_lease_is_no_lead(void **state)
 {
     struct tt_journal *a = opened("a"), *again = NULL;
@@ -330,8 +330,8 @@ static void etcd_may_restart_between_commits(void **state)
     assert_int_equal(write_some(j, 1, 1), TUTTI_OK);
     etcd_server_kill(&server);
     etcd_server_start(&server);
-    if (write_some(j, 2, 2) == TUTTI_OK) {      /* it was restarted before the end of the lease,
-                                                   by our clock */
+    if (write_some(j, 2, 2) == TUTTI_OK) {      /* it was restarted before its lease expired, by our
+                                                   clock */
         j->ops->close(j);
         j = opened("b");
         assert_has(j, expected, 3);

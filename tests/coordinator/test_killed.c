@@ -1,5 +1,5 @@
-/* The real process, killed at any time and restarted with its journal: the run continues, and no
- * member is lost. */
+/* A real coordinator process, killed at random times and restarted with its journal: the run
+ * continues, and no member is lost. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -120,7 +120,7 @@ static void kills_never_lose_the_run(void **state)
     struct hive *h;
     struct tt_prng prng;
     uint64_t rounds = 0;
-    bool epoch = false; /* the current or last call of all */
+    bool epoch = false; /* whether the last call of all members was `epoch` */
 
     (void)state;
     if (!getenv("TUTTI_BUILD_DIR"))

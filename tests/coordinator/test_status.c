@@ -12,7 +12,7 @@
 #include "coordinator/text.h"
 #include "snapshots.h"
 
-/* The outputs; owned by the caller. */
+/* Formats of the output, which the caller must free. */
 enum format { JSON, METRICS, PAGE, PICTURE };
 
 static char *written(enum format format, const struct tt_snapshot *s)
@@ -164,7 +164,7 @@ static void revoking_member_is_shown(void **state)
     tt_snapshot_destroy(s);
 }
 
-/* The text of an event, which has a prefix, must not be truncated at the relevant part. */
+/* The text of an event has a prefix, but must not be truncated at the relevant part. */
 static void the_longest_cause_has_room(void **state)
 {
     const struct tt_coord_cause cause = { .came = 4096,

@@ -21,7 +21,7 @@
 #include "tutti/coordinator.h"
 
 #define WAIT_MS 60000
-/* limit until another one is the leader, also on a busy machine: the lease is 3 s */
+/* time limit for a takeover, also on a busy machine: the lease is 3 s */
 #define SECONDS_MS 15000
 #define MEMBERS 4
 #define LINES_BYTES 512
@@ -131,7 +131,7 @@ static uint32_t calls_of(const struct hive *h)
     return h->lights[0].calls;
 }
 
-/* All commit a step; afterwards, members and view are unchanged. */
+/* All members commit a step; afterwards, members and view are unchanged. */
 static void commit(struct hive *h)
 {
     const uint32_t calls = calls_of(h) + 1;
@@ -199,7 +199,7 @@ static void standby_replaces_an_ended_leader(void **state)
     start(&c, 1, "127.0.0.1:0");
     assert_false(leads(&c, 700));
     begin_ns = tt_now_ns();
-    end_well(&b);       /* the others do not wait for a regular exit */
+    end_well(&b);       /* after a regular exit, the standbys need not wait for its lease */
     assert_true(leads(&c, WAIT_MS));
     printf("the standby leads %llu ms after the leader was told to end\n",
            (unsigned long long)((tt_now_ns() - begin_ns) / TT_MS));
@@ -267,7 +267,7 @@ static void *create(void *arg)
     return tutti_coordinator_create(&c, &conf) == TUTTI_OK ? c : NULL;
 }
 
-/* The same within a process, by the public calls. */
+/* The same within this process, by the public API. */
 static void embedded_standby_takes_over(void **state)
 {
     tutti_coordinator_conf conf = {
@@ -297,7 +297,7 @@ static void embedded_standby_takes_over(void **state)
     hive_add_address(h, tutti_coordinator_address(c, 0));
     commit(h);
     assert_int_equal(tutti_coordinator_check(c), TUTTI_OK);
-    tutti_coordinator_destroy(c);       /* the next one does not wait for its lease */
+    tutti_coordinator_destroy(c);       /* its lease is released, so the next one does not wait */
     start(&b, 6, "127.0.0.1:0");
     assert_true(leads(&b, WAIT_MS));
     hive_add_address(h, b.address);
@@ -318,7 +318,7 @@ static void stopped_leader_writes_nothing_afterwards(void **state)
     h = gather(&a);
     start(&b, 2, "127.0.0.1:0");
     kill(a.pid, SIGSTOP);
-    for (uint32_t i = 0; i < h->n; i++)     /* pending work when it continues */
+    for (uint32_t i = 0; i < h->n; i++)     /* messages that process a reads when it continues */
         hive_call(h, i, &(struct tt_elmsg){ .what = TT_CALL_COMMIT, .value = 1 });
     hive_turn(h, 100);
     assert_true(leads(&b, WAIT_MS));

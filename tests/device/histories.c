@@ -12,11 +12,11 @@
 #define SIGNALS 8192            /* offset of the signal words */
 #define TURNS_MAX 200000
 
-/* A message: some puts to one peer, and a signal with the puts that precede it. */
+/* A message: puts to one peer, and a signal ordered after some of them. */
 struct message {
     uint32_t peer, tiles, first;    /* the signal follows the tiles from `first` on */
     uint32_t bytes[TILES];
-    uint64_t ticket;                /* of a later flush */
+    uint64_t ticket;                /* ticket of a later flush */
     bool flushes, freed, raised;
     uint8_t *src[TILES];
 };
@@ -28,8 +28,8 @@ struct history {
     char *why;
     size_t why_bytes;
     bool wrong;
-    uint32_t stopped, stopped_for;  /* stopped: a rank that accepts nothing; stopped_for: for this
-                                       number of steps */
+    uint32_t stopped, stopped_for;  /* stopped: a rank that accepts nothing; stopped_for: the number
+                                       of remaining steps */
 };
 
 static uint64_t place_of(uint32_t m, uint32_t tile) { return (m * TILES + tile) * 32ull; }
@@ -73,7 +73,7 @@ static void raised(void *arg, uint32_t peer, uint64_t word)
     look_at(h, m);
 }
 
-/* From time to time one rank accepts nothing for a while. */
+/* Occasionally, one rank accepts nothing for a while. */
 static void stop_and_go(struct history *h)
 {
     struct net *net = h->b->net;
@@ -134,8 +134,8 @@ static void put_tile(struct history *h, uint32_t m, uint32_t t, const tutti_devi
         tutti_device_put(v, e->peer, place_of(m, t), e->src[t], e->bytes[t]);
 }
 
-/* Sends one message in one of three ways: puts, a fence, and a signal; puts, the last of which has
- * a signal; or a group of blocks with one tile each. */
+/* Sends one message by one of three methods: puts, a fence, and a signal; puts, the last of which
+ * has a signal; or a group of blocks with one tile each. */
 static void send(struct history *h, uint32_t m)
 {
     struct message *e = &h->messages[m];
@@ -148,8 +148,8 @@ static void send(struct history *h, uint32_t m)
     const tutti_device_view *v = &h->b->view;
     const uint32_t group = e->peer;
 
-    if (way == 2) {             /* in modes without decoupling, each tile has its own signal:
-                                   then only one tile */
+    if (way == 2) {             /* in modes without decoupling, each tile has its own signal, so the
+                                   message has one tile */
         e->tiles = v->mode == TUTTI_DEVICE_FULL || v->mode == TUTTI_DEVICE_DECOUPLED ? e->tiles : 1;
         for (uint32_t t = 0; t < e->tiles && room(h, e->peer, 3); t++) {
             tutti_device_group_put(v, place_of(m, t), e->src[t], e->bytes[t], &s);
@@ -298,8 +298,7 @@ bool history_delayed(tutti_device_mode mode, char *why, size_t why_bytes)
 #define PENDING 24u
 #define ROUNDS 200u
 
-/* Returns whether a block that pushes now would return: the proxy has taken everything written
- * before. */
+/* Returns whether a block that pushes n triggers now would return without waiting. */
 static bool may_push(const struct bench *b, uint32_t peer, uint32_t n)
 {
     return b->status == TUTTI_OK && b->taken <= b->reserved && bench_has_room(b, peer, n);

@@ -8,13 +8,13 @@
 #include <stdint.h>
 #include "tutti/device.h"
 
-/* Runs one. Returns false with the error in why[why_bytes]. */
+/* Runs one history. On failure returns false, and writes the error to why[why_bytes]. */
 bool history_play(uint64_t seed, tutti_device_mode mode, char *why, size_t why_bytes);
-/* fence A, fence B, signal B, signal A, while nothing arrives at A: B gets its signal, and A does
- * when it continues. In modes with marks. */
+/* Runs fence A, fence B, signal B, signal A, while nothing arrives at A: B receives its signal at
+ * once, and A when it continues. Only for modes with marks. */
 bool history_delayed(tutti_device_mode mode, char *why, size_t why_bytes);
-/* Rank 1 is stopped, with the maximum queued for it. The others still get signals, also from
- * quiets, and rank 1 gets everything when it continues. In modes with marks. */
+/* Stops rank 1 with the maximum queued for it. The other ranks still receive signals, also after
+ * quiets, and rank 1 receives everything when it continues. Only for modes with marks. */
 bool history_stopped(tutti_device_mode mode, char *why, size_t why_bytes);
 
 #endif

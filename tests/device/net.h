@@ -1,5 +1,5 @@
 /* A network for proxies: posted items arrive at a random time, in any order, unless a signal is
- * ordered after earlier ones. Sources are read late. Everything is determined by the seed. */
+ * ordered after earlier ones. Sources are read late. The seed determines all random choices. */
 #ifndef TESTS_DEVICE_NET_H
 #define TESTS_DEVICE_NET_H
 
@@ -14,14 +14,15 @@ struct net_item {
     struct tt_command c;
     bool ordered, sent, landed, raised;
     uint64_t *done;
-    uint8_t copy[64];           /* of its bytes, when sent */
+    uint8_t copy[64];           /* the bytes of a put, as read when it was sent */
 };
 
 struct net_peer {
     uint8_t mem[NET_BYTES];
     struct net_item items[NET_ITEMS];
     uint32_t nitems;
-    uint32_t takes;             /* number of further accepted items; UINT32_MAX: unlimited */
+    uint32_t takes;             /* number of items that will still be accepted; UINT32_MAX:
+                                   unlimited */
     bool stopped;               /* nothing arrives */
     bool deaf;                  /* there is no space for wakes */
     uint32_t wakes;
@@ -32,7 +33,7 @@ struct net {
     struct net_peer peers[NET_RANKS];
     bool choosy;                /* sometimes has no space */
     uint32_t wrong;             /* number of puts larger than supported */
-    /* Called when a signal is raised: its word of mem has the value. */
+    /* Called when a signal is raised, after its word in mem was set. */
     void (*raised)(void *arg, uint32_t peer, uint64_t word);
     void *arg;
 };
@@ -68,13 +69,14 @@ struct bench {
 struct bench *bench_create(uint64_t seed, tutti_device_mode mode, uint32_t slots, uint32_t pending,
                            uint64_t timeout_ns);
 void bench_destroy(struct bench *b);
-/* Processes the FIFO, and makes one step. Returns its status. */
+/* Lets the proxy process the FIFO and make one step, a millisecond after the last one. Returns its
+ * status. */
 tutti_status bench_turn(struct bench *b);
-/* Returns whether n triggers fit into the FIFO, and n commands for the peer may enter
- * (TUTTI_DEVICE_ALL: none will). */
+/* Returns whether n triggers fit into the FIFO, and n commands for the peer are permitted. For
+ * TUTTI_DEVICE_ALL, only the FIFO counts. */
 bool bench_has_room(const struct bench *b, uint32_t peer, uint32_t n);
-/* Posts a question without waiting; returns its ticket. The second one returns whether it is
- * answered. */
+/* bench_post_question posts a question without waiting, and returns its ticket. bench_is_answered
+ * returns whether it was answered. */
 uint64_t bench_post_question(struct bench *b, uint32_t what, uint32_t peer);
 bool bench_is_answered(const struct bench *b, uint64_t ticket);
 

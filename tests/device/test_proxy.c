@@ -83,9 +83,9 @@ static void drains_and_marks_match_the_mode(void **state)
     assert_true(drains == 0 && fences == 2);
 }
 
-/* FULL is the mode with the fewest drains, and among these with the fewest marks, for any size of a
- * group. Therefore it is the default where marks cost something. docs/one-sided.md gives the
- * reason. */
+/* FULL is the mode with the fewest drains, and among the modes with as few drains, with the fewest
+ * marks, for groups of any size. It is therefore the default where marks have a cost
+ * (docs/one-sided.md). */
 static void full_needs_fewest_drains_and_marks(void **state)
 {
     uint64_t best[2], other[2];
@@ -106,7 +106,7 @@ static void full_needs_fewest_drains_and_marks(void **state)
 }
 
 /* A quiet is answered when all data has arrived, a flush when sources may be reused; for all ranks,
- * when this holds for each. */
+ * when this is true for each rank. */
 static void questions_are_answered_in_time(void **state)
 {
     (void)state;
@@ -160,8 +160,8 @@ static void *send_beyond_the_bound(void *arg)
     return NULL;
 }
 
-/* Of 12 commands 4 enter; the block waits outside the FIFO, and continues with the rank, or when
- * the device ends. */
+/* Of 12 commands, 4 enter the FIFO. The block waits outside it, and continues when the rank does,
+ * or when the device fails. */
 static void full_peer_blocks_outside_the_fifo(void **state)
 {
     (void)state;
@@ -265,7 +265,8 @@ static void invalid_trigger_ends_the_device(void **state)
     bench_destroy(b);
 }
 
-/* Commands of a GPU, whose calls cannot report it: an error once, then the proxy drops the rest. */
+/* Calls on a GPU cannot report an invalid command: the proxy returns an error once, and then drops
+ * the rest. */
 static void put_without_source_ends_the_device_once(void **state)
 {
     struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 64, 0, TT_NEVER);
@@ -284,7 +285,7 @@ static void put_without_source_ends_the_device_once(void **state)
     bench_destroy(b);
 }
 
-/* Signals stored by blocks themselves: one trigger announces many. */
+/* Blocks store the signals themselves, and one trigger announces many of them. */
 static void many_signals_cause_one_wake(void **state)
 {
     struct bench *b = bench_create(4, TUTTI_DEVICE_FULL, 8, 0, TT_NEVER);
@@ -375,7 +376,7 @@ static void sixty_four_blocks_fill_eight_slots(void **state)
         producers[i] = (struct producer){ .b = b, .number = i };
         assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
     }
-    /* nothing has been processed, and they must wait */
+    /* the proxy has processed nothing yet, so the blocks must wait */
     while (!__atomic_load_n(&b->full_waits, __ATOMIC_RELAXED))
         sched_yield();
     while (found < total && !b->status) {
@@ -415,7 +416,7 @@ static void full_fifo_blocks_the_device_block(void **state)
         sched_yield();
     for (int i = 0; i < 8; i++) {
         head[i] = tutti_device_load_acquire(&b->fifo[i].head);
-        assert_int_equal(head[i] & 1, 1);               /* all of the first cycle */
+        assert_int_equal(head[i] & 1, 1);               /* all slots are from the first cycle */
     }
     for (int i = 0; i < 1000; i++)
         sched_yield();

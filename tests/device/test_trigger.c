@@ -1,4 +1,4 @@
-/* Triggers: the proxy reads what blocks write, and accepts nothing else as a command. */
+/* Triggers: the proxy reads the commands that blocks write, and refuses anything else. */
 #include "support/unit.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void fifo_init(struct fifo *f)
     };
 }
 
-/* Reads what was pushed since the last call. */
+/* Reads the triggers pushed since the last call. */
 static enum tt_trigger_found read_back(struct fifo *f, struct tt_command *c)
 {
     struct tt_trigger_reader r = { 0 };
@@ -85,23 +85,23 @@ static void invalid_triggers_are_reported(void **state)
         uint64_t head[3];
         int n;
     } bad[] = {
-        /* nothing */
+        /* an empty trigger */
         { { 0 }, 1 },
-        /* without a put */
+        /* a source without a put */
         { { (uint64_t)TUTTI_TRIGGER_SOURCE << 1 }, 1 },
-        /* without effect */
+        /* a signal without an operation */
         { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 }, 1 },
-        /* no operation */
+        /* an unknown signal operation */
         { { (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 3 << 4 }, 1 },
-        /* with an operation */
+        /* a fence with a signal operation */
         { { (uint64_t)TUTTI_TRIGGER_FENCE << 1 | 1 << 4 }, 1 },
-        /* without its source */
+        /* a put without its source */
         { { (uint64_t)TUTTI_TRIGGER_PUT << 1, (uint64_t)TUTTI_TRIGGER_PUT << 1 }, 2 },
         { { (uint64_t)TUTTI_TRIGGER_PUT << 1 | 1 << 4, (uint64_t)TUTTI_TRIGGER_SOURCE << 1,
-            /* another operation */
+            /* a signal operation that differs from the put's */
             (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 2 << 4 }, 3 },
         { { (uint64_t)TUTTI_TRIGGER_PUT << 1 | 1 << 4, (uint64_t)TUTTI_TRIGGER_SOURCE << 1,
-            /* another rank */
+            /* a rank that differs from the put's */
             (uint64_t)TUTTI_TRIGGER_SIGNAL << 1 | 1 << 4 | 1 << 6 }, 3 },
     };
     struct tt_command c;

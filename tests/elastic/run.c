@@ -13,11 +13,11 @@
 
 #define FIRST_KINDS 13u /* number of kinds of faults in RUN_FAULTS_FIRST */
 #define FAULTS_LEAST 2u /* effective faults in a history of RUN_FAULTS_ALL */
-/* number of processes for a round of faults, and for filling the groups after it: without a mate, a
- * newcomer would wait forever */
+/* number of processes needed for a round of faults and for filling the groups afterwards: a
+ * newcomer without mates would wait forever */
 #define PEERS_FOR_FAULTS 12u
 #define GRACE_NS (30 * MS)
-/* limit after the last fault, until all must have made progress */
+/* time limit for all to make progress after the last fault */
 #define PATIENCE_NS (30 * TT_SECOND)
 
 void broken(struct run *r, const char *fmt, ...)
@@ -85,7 +85,7 @@ void send_along(struct run *r, uint64_t at_ns, int kind, int to, const void *dat
     world_plan(&r->w, at_ns, kind, to, 0, data, bytes);
 }
 
-/* Removes it from the waiting bytes. */
+/* Subtracts a message from the waiting bytes. */
 static void arrives(struct run *r, const struct happening *h)
 {
     size_t *waiting = waiting_of(r, h->kind, h->a);
@@ -130,7 +130,7 @@ static bool is_refused(struct run *r)
     return below(r, 2);
 }
 
-/* Records the calls that are taken back permanently. */
+/* Notes the calls that a record of the journal takes back. */
 static void note_backs(struct run *r, const struct tt_coord_act *act)
 {
     struct tt_call_name call;
@@ -148,7 +148,8 @@ static void note_backs(struct run *r, const struct tt_coord_act *act)
     }
 }
 
-/* A failed record ends this coordinator, and none of the following actions is executed. */
+/* If a record cannot be written, the coordinator crashes, and none of the following actions is
+ * executed. */
 static void log_record(struct run *r, const struct tt_coord_act *act)
 {
     const uint32_t bytes = (uint32_t)act->bytes;
@@ -166,7 +167,7 @@ static void log_record(struct run *r, const struct tt_coord_act *act)
     note_backs(r, act);
 }
 
-/* Checks that none of them counts as a new one. */
+/* Checks that no call that was taken back counts as a new call. */
 static void check_backs(struct run *r)
 {
     for (uint32_t i = 0; i < r->c.nmembers; i++) {
@@ -269,8 +270,8 @@ static void start(struct run *r)
     const uint64_t covered = r->c.covered, rounds_covered = r->c.rounds_covered,
                    syncs_covered = r->c.syncs_covered;
 
-    memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* different after each start: that of
-                                                              the journal is used */
+    memcpy(conf.secret, &r->w.now_ns, sizeof r->w.now_ns); /* differs after each start: the secret
+                                                              in the journal is used */
     tt_coord_init(&r->c, &conf, r->w.now_ns);
     for (size_t at = 0; at < r->nrecords;) {
         uint32_t bytes;
@@ -285,18 +286,20 @@ static void start(struct run *r)
     }
     r->c.covered = covered;
     r->c.rounds_covered = rounds_covered;
-    r->c.syncs_covered |= syncs_covered; /* a read record is such a change, too */
+    r->c.syncs_covered |= syncs_covered; /* reading a record is such a change, too */
     r->coord_up = true;
     if (r->nrecords > 0 && below(r, 3) == 0)
         shorten(r);
     picture_mark(r, COORDINATOR, PICTURE_UP, "starts");
     tt_coord_start(&r->c, r->w.now_ns);
     if (r->nrecords > 100 && r->w.now_ns < r->quiet_ns && below(r, 4) == 0)
-        r->crash_after = 1 + below(r, 12); /* again, while members reconnect and are queried */
+        r->crash_after = 1 + below(r, 12); /* crashes again, while members reconnect and are
+                                              queried */
     after_coord(r);
 }
 
-/* Ends its connections, unless the machine failed: then its members only get no data. */
+/* Closes the coordinator's connections, unless its machine failed: then members just receive
+ * nothing. */
 static void crash(struct run *r)
 {
     const bool silent = below(r, 4) == 0;
@@ -326,7 +329,8 @@ void after_member(struct run *r, struct peer *p)
     world_plan(&r->w, p->tick_ns, MEMBER_TICK, index_of(r, p), 0, NULL, 0);
 }
 
-/* Takes a seat without a living member: the first one in existing groups, else in a new group. */
+/* Assigns a seat without a live member: the first one in existing groups, or else one in a new
+ * group. */
 static void take_seat(const struct run *r, struct peer *p)
 {
     for (uint32_t seat = 0;; seat++) {
@@ -431,7 +435,7 @@ static struct peer *any_alive(struct run *r)
     return NULL;
 }
 
-/* Members whose connections to it ended and were refused afterwards report it. */
+/* Members whose connections to the dead process were closed, and refused afterwards, report it. */
 static void report_gone(struct run *r, const struct peer *dead)
 {
     for (uint32_t i = 0; i < r->npeers; i++) {
@@ -454,7 +458,7 @@ static void kill_peer(struct run *r, struct peer *p)
     if (p->conn < 0)
         return;
     r->conns[p->conn].member_open = false;
-    if (below(r, 5) > 0) /* otherwise its machine failed, and is not reported */
+    if (below(r, 5) > 0) /* otherwise its machine failed, and its end is not reported */
         plan(r, below(r, 3 * MS), COORD_CLOSED, p->conn);
 }
 
@@ -483,8 +487,8 @@ static void bury(struct run *r)
     }
 }
 
-/* Each reports a lease without data or acknowledgements from the other, again after each lease; one
- * of both reports may be wrong. */
+/* Each of two members reports, after each lease, that it received no data or acknowledgements from
+ * the other; one of both reports may be wrong. */
 static void suspects(struct run *r, struct peer *p, struct peer *other)
 {
     const uint64_t until_ns = past_parting(p, other, past_parting(other, p, 0));
@@ -505,9 +509,9 @@ static void plan_suspects(struct run *r, const struct peer *p, const struct peer
                index_of(r, other), NULL, 0);
 }
 
-/* The connection between two members is lost, and cannot be re-established for a while: no data in
- * one direction, or in both. Messages are sent again on the next connection. Sometimes their
- * communicator fails, and the epoch with it. */
+/* The connection between two members is lost, and cannot be re-established for a while: no data
+ * passes in one direction, or in both. Messages are sent again on the next connection. Sometimes
+ * their communicator fails, and the epoch with it. */
 static void part_ways(struct run *r, struct peer *p)
 {
     struct peer *other = any_alive(r);
@@ -630,8 +634,8 @@ static void inject_fault(struct run *r, int kind)
     } else if (kind == HALT) {
         const uint64_t until_ns = r->w.now_ns + below(r, 2 * LEASE_NS);
 
-        if (p->halted_ns > r->w.now_ns) /* a halted member stays halted until then: all its
-                                           events are scheduled for one time, and stay in order */
+        if (p->halted_ns > r->w.now_ns) /* a halted member stays halted until the same time: all its
+                                           events are postponed to that time, in order */
             return;
         r->faults++;
         p->halted_ns = until_ns;
@@ -665,8 +669,8 @@ static bool fills_again(const struct run *r)
     return r->nroles > 1 || r->least > 1;
 }
 
-/* After the last fault: incomplete groups get replacements, until all are complete; if no process
- * remains for that, their waiting members end. */
+/* After the last fault: incomplete groups get replacements until all are complete; if no process
+ * remains for that, the waiting members of these groups exit. */
 static void fill_groups(struct run *r)
 {
     struct peer *without = NULL;
@@ -693,7 +697,8 @@ static void fill_groups(struct run *r)
         plan(r, 200 * MS, FILL, 0);
 }
 
-/* Some have no effect at their time, e.g. because the connection to cut is not established. */
+/* Schedules faults. Some have no effect when they occur, e.g. because the connection to cut is not
+ * established. */
 static void plan_faults(struct run *r)
 {
     static const int kinds[] = {
@@ -719,8 +724,8 @@ static void plan_faults(struct run *r)
 
 /* ---- the history ---- */
 
-/* Returns whether this event is for a member that is dead, over or halted; events of halted ones
- * come later. */
+/* Returns whether this event is for a member that is dead, finished or halted; those of halted
+ * members are postponed. */
 static bool is_not_now(struct run *r, const struct happening *h, struct peer *p)
 {
     if (!p->alive)
@@ -741,8 +746,8 @@ static void on_reached(struct peer *p, const uint64_t *failed, uint32_t n)
 {
     if (failed[0] != p->m.proposal)
         return;
-    if (p->reached_in != failed[0]) /* otherwise it was queried again, and either reply may have
-                                       arrived */
+    if (p->reached_in != failed[0]) /* otherwise it was queried again, and either of the replies may
+                                       have arrived */
         p->reached = 0;
     p->reached_in = failed[0];
     for (uint32_t i = 0; i < p->m.nproposed; i++) {
@@ -856,21 +861,21 @@ static bool is_well(const struct run *r)
         if (p->m.news.newcomers != r->c.news.newcomers || p->m.news.lost != r->c.news.lost ||
             p->m.news.leaving != r->c.news.leaving || p->m.news.revoked != r->c.news.revoked ||
             p->m.news.better != r->c.news.better)
-            return false; /* the peer would call `epoch` without effect, or never */
+            return false; /* the peer would call `epoch` without effect, or not at all */
         epoch = p->m.epoch;
     }
     return true;
 }
 
-/* Returns whether too few faults were effective, and there are processes for more. */
+/* Returns whether too few faults had an effect, and processes for more faults remain. */
 static bool needs_faults(const struct run *r)
 {
     return r->faults < FAULTS_LEAST && r->faults_of != RUN_FAULTS_FIRST &&
            r->npeers + PEERS_FOR_FAULTS <= PEERS_MAX;
 }
 
-/* Returns whether the history has ended. If all are well, more faults are injected first, if
- * necessary. */
+/* Returns whether the history has ended. If all members make progress but faults are missing, more
+ * are injected first. */
 static bool is_over(struct run *r)
 {
     if (r->w.now_ns <= r->quiet_ns || !r->coord_up || !is_well(r))

@@ -80,7 +80,7 @@ void picture_message(struct run *r, int from, int to, uint64_t at_ns, const char
     snprintf(e->text, sizeof e->text, "%s", what);
 }
 
-/* Returns the entry of a message, or NULL. Searches backwards, because arriving messages are
+/* Returns the entry of an arriving message, or NULL. Searches backwards, because such messages are
  * recent. */
 static struct entry *message_of(struct picture *p, const struct happening *h)
 {
@@ -173,7 +173,7 @@ static double row_of(const struct picture *p, uint64_t at_ns)
 
 static int column_of(int lane)
 {
-    return LEFT + (lane + 1) * COLUMN; /* the coordinator is the first */
+    return LEFT + (lane + 1) * COLUMN; /* the coordinator has the first column */
 }
 
 static void draw_text(FILE *f, double x, double y, const char *color, bool bold, const char *text)
@@ -204,7 +204,7 @@ static void draw_message(const struct run *r, const struct entry *e, FILE *f)
                   false, e->text);
 }
 
-/* Below marks of the same time. */
+/* Draws a mark below other marks of the same time. */
 static void draw_mark(const struct picture *p, size_t at, FILE *f)
 {
     const struct entry *e = &p->entries[at];

@@ -43,8 +43,8 @@ static struct tt_ring_link link_between(uint64_t from, uint64_t to)
 
 #define RING_BYTES (64ull << 20)
 
-/* Returns the predicted time of a ring all-reduce over ids[n] in this order; with replica groups,
- * until those of all roles have ended. */
+/* Returns the predicted time of a ring all-reduce over ids[nids] in this order; with replica
+ * groups, the time until the rings of all roles have completed. */
 static uint64_t ring_ns(const struct run *r, const uint64_t *ids, uint32_t nids)
 {
     static uint64_t rate[PEERS_MAX * PEERS_MAX], latency[PEERS_MAX * PEERS_MAX];
@@ -71,7 +71,7 @@ static uint64_t ring_ns(const struct run *r, const uint64_t *ids, uint32_t nids)
     return tt_ring_predict(&m, &load, order);
 }
 
-/* The step's number is that of its measurement, equal on all members. */
+/* The step's number serves as the number of the measurement, because it is equal on all members. */
 static void send_links(struct run *r, struct peer *p)
 {
     const struct tt_elmsg head = {
@@ -151,7 +151,7 @@ static void check_order(struct run *r, const struct peer *p, const struct epoch_
         broken(r, "epoch %llu has a worse order than the one before", (unsigned long long)e->epoch);
 }
 
-/* Checks that the view satisfies one of the calls. */
+/* Checks that the view satisfies the requirements of one of the calls. */
 static void check_wishes(struct run *r, struct peer *p)
 {
     const struct tt_elmsg *call = &p->m.call;
@@ -172,8 +172,8 @@ static void check_wishes(struct run *r, struct peer *p)
     r->bounded += come > 0 && p->m.nranks == call->most;
 }
 
-/* There is one view per epoch, and all members that come from the previous view have the same
- * state. */
+/* Checks that there is one view per epoch, and that all members from the previous view have the
+ * same state. */
 static void check_view(struct run *r, struct peer *p)
 {
     struct epoch_record *e = epoch_record(r, p->m.epoch);
@@ -235,8 +235,8 @@ uint32_t liars_of(struct run *r, const struct peer *p)
     return n;
 }
 
-/* In any scope, an operation that is final anywhere is complete at all members of the view, except
- * small settled ones. */
+/* Checks that an operation of any scope that is final anywhere is complete on all members of the
+ * view; small settled operations are exempt. */
 static void check_final(struct run *r, struct peer *p, uint32_t tag, uint64_t n, enum scope scope,
                         uint64_t got, const struct tt_membership *news)
 {
@@ -287,7 +287,7 @@ static struct round_record *round_record(struct run *r, uint64_t epoch, uint64_t
     return &r->rounds[r->nrounds++];
 }
 
-/* The value of `agree` and `commit` combines all members' votes. */
+/* Checks that the value of `agree` and `commit` combines all members' votes. */
 static void check_value(struct run *r, const struct peer *p, const struct round_record *o,
                         const struct tt_member_act *act)
 {
@@ -305,7 +305,7 @@ static void check_value(struct run *r, const struct peer *p, const struct round_
 }
 
 /* A round that ended with SAME is not in the journal: if all members that received the result are
- * lost, it is decided again, because none of the remaining ones has continued. */
+ * lost, it is decided again, because no remaining member has continued. */
 static bool is_forgotten(const struct run *r, const struct peer *p, const struct round_record *o)
 {
     bool one_is_left = false;
@@ -340,8 +340,8 @@ static void check_round(struct run *r, struct peer *p, uint64_t epoch, uint64_t 
 
 /* ---- operations ---- */
 
-/* Each scope has a separate sum, but an operation changes all equally, by the sum of all parts. So
- * a member that has kept what others have restored has another state, also in other scopes. */
+/* Adds an operation to the state: the sum of the parts of all members, whatever its scope. So if a
+ * member has kept what others have restored, its state differs from theirs. */
 static void add(struct run *r, struct peer *p, uint32_t tag, uint64_t n)
 {
     uint64_t sum = 0, change;
@@ -359,8 +359,8 @@ static void clear_parts(struct peer *p, uint32_t tag, uint64_t n)
     p->parts[tag].sum[n & 1] = 0;
 }
 
-/* The program continues as after the end of the operation; others may soon send their parts of the
- * one after the next. */
+/* The program continues as if the operation had ended; others may soon send their parts of the
+ * operation after the next one. */
 static void complete_tentative(struct run *r, struct peer *p, uint32_t tag)
 {
     const uint64_t n = p->m.ops[tag].n;
@@ -410,7 +410,7 @@ static void send_to_peer(struct run *r, struct peer *p, const struct peer *to, i
                     kind == CONTRIBUTION ? what : "its part is done");
 }
 
-/* If all members of the view have done their parts, it is final, with the latest news. */
+/* If all members of the view have voted, the operation is final, with the latest news. */
 static void end_if(struct run *r, struct peer *p, uint32_t tag)
 {
     const struct tt_member_op *op = &p->m.ops[tag];
@@ -426,7 +426,7 @@ static void end_if(struct run *r, struct peer *p, uint32_t tag)
     tt_member_all_complete(&p->m, tag, &latest, r->w.now_ns);
 }
 
-/* Votes on the last operation of the tag, or on the next one. */
+/* Records a vote on the last operation of the tag, or on the next one. */
 static void take_vote(struct run *r, struct peer *p, const struct held *h, uint32_t rank)
 {
     struct votes *v = &p->votes[h->tag];
@@ -443,7 +443,8 @@ static void take_vote(struct run *r, struct peer *p, const struct held *h, uint3
         end_if(r, p, h->tag);
 }
 
-/* Like a session's all-reduce: it may complete on some members, and not on others. */
+/* Votes like an all-reduce that completes operations: it may complete on some members, and not on
+ * others. */
 static void vote(struct run *r, struct peer *p, uint32_t tag)
 {
     struct held mine = { .from_peer = (uint32_t)index_of(r, p),
@@ -467,7 +468,7 @@ static void vote(struct run *r, struct peer *p, uint32_t tag)
 
 /* ---- calls and operations ---- */
 
-/* Sessions wait for a lease. The invariants must hold for any time. */
+/* The library reports a wait after a lease. The invariants must hold for any time. */
 static void plan_inside(struct run *r, const struct peer *p, const struct begun *b,
                         uint64_t after_ns)
 {
@@ -489,8 +490,8 @@ void on_inside(struct run *r, struct peer *p, const struct begun *b)
     plan_inside(r, p, b, LEASE_NS / 4);
 }
 
-/* Some wait in a call, and another one in an operation that the named one has not started: this
- * must be true, and one of both must have strayed. */
+/* Checks a report that a member waits in a call, and another one in an operation that the first has
+ * not started: it must be true, and one of both must have strayed. */
 static void check_apart(struct run *r, const struct peer *p, const struct tt_member_act *act,
                         uint64_t id, uint64_t other)
 {
@@ -537,7 +538,8 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
         return;
     }
     p->settles[tag] = settles;
-    if (p->m.ops[tag].n % 8 == 3) {     /* the first attempt of these could not be started */
+    if (p->m.ops[tag].n % 8 == 3) {     /* the first attempt of such operations could not be
+                                           started */
         tt_member_take_back(&p->m, tag, r->w.now_ns);
         status = tt_member_begin(&p->m, tag, r->w.now_ns);
         tt_assert(status == TUTTI_OK);
@@ -561,8 +563,8 @@ static void begin(struct run *r, struct peer *p, uint32_t tag, enum scope scope,
     }
 }
 
-/* Of the next view, or of an operation after the next: with scopes, members of another scope may be
- * ahead by more than one. */
+/* Returns whether a message belongs to a later view, or to an operation after the next one: members
+ * of another scope may be ahead by more than one operation. */
 static bool is_early(const struct peer *p, const struct held *h)
 {
     return h->epoch > p->m.epoch ||
@@ -668,7 +670,7 @@ static void on_view(struct run *r, struct peer *p)
     p->finals_quiet = 0;
 }
 
-/* The program had continued. */
+/* The end of a tentative operation, after which the program had continued. */
 static void on_kept_done(struct run *r, struct peer *p, const struct tt_member_act *act,
                          struct kept *k)
 {
@@ -750,18 +752,19 @@ static void on_op_done(struct run *r, struct peer *p, const struct tt_member_act
         return;
     plan_program(r, p, MS / 10);
     if (p->parts_at_final && stands)
-        part_soon(r, p); /* before it continues */
+        part_soon(r, p); /* before the program continues */
 }
 
-/* The coordinator has received the final operations of a leaving member: the remaining ones restore
- * none of them. For each tag, the operation before the last one may also be open elsewhere. */
+/* The coordinator has received the final operations of a leaving member: the remaining members
+ * restore none of them. For each tag, the operation before the last one may also be open
+ * elsewhere. */
 static void on_parted(struct run *r, struct peer *p)
 {
     r->parted++;
     if (r->coord_up && r->crash_after == 0 && r->w.now_ns < r->quiet_ns &&
         tt_prng_below(&r->w.prng, 2) == 0)
         r->crash_after = 1 + tt_prng_below(&r->w.prng, 6); /* possibly before the others have
-                                                              their outcomes */
+                                                              received the outcomes */
     for (uint32_t tag = 0; tag < TAGS && p->m.epoch > 0 && liars_of(r, p) == 0; tag++) {
         const struct tt_member_op *op = &p->m.ops[tag];
         const struct tt_op_entry e = { .state = op->state,
@@ -786,7 +789,7 @@ static void on_parted(struct run *r, struct peer *p)
     }
 }
 
-/* A commit with result OK has the consent of all: tentative operations are final, and none was
+/* A commit succeeds only with the consent of all: tentative operations become final, and none was
  * restored. */
 static void on_committed(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
@@ -820,7 +823,8 @@ static bool is_apart(const struct tt_member_act *act)
     return (act->differs & ~TT_DIFFERS_BACK) == TT_DIFFERS_INSIDE;
 }
 
-/* All make the same calls, except members that lie, omit something, or stray. */
+/* Checks a reported mismatch: all make the same calls, except members that lie, omit an operation,
+ * or stray. */
 void check_mismatch(struct run *r, struct peer *p, const struct tt_member_act *act)
 {
     if (is_apart(act))
@@ -855,16 +859,15 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
     if ((p->phase == VALUE || p->phase == CLOSE) && p->m.call.what == TT_CALL_COMMIT)
         on_committed(r, p, act);
     if (act->what == TT_ROUND_MISMATCH && is_torn(r, p))
-        tt_member_revoke(&p->m, r->w.now_ns); /* restores tentative operations; members without
-                                                 obligations call `epoch`, and others may commit
-                                                 first */
+        tt_member_revoke(&p->m, r->w.now_ns); /* restores tentative operations; members that owe no
+                                                 commit call `epoch`, and others may commit first */
     if (act->what == TT_ROUND_MISMATCH &&
         (p->liar || !has_kept(p) || (is_torn(r, p) && p->m.stopped)))
         memset(p->owes, 0, sizeof p->owes); /* because of a lie others restored what is final
                                                here, or got other news: what it did not start is
                                                not required of them */
     if (act->what == TT_ROUND_TIMEOUT)
-        p->most = 0; /* the same again, with any result */
+        p->most = 0; /* repeats the call, and accepts any view size */
     else if (p->phase == EPOCH && (act->what == TT_ROUND_OK || act->what == TT_ROUND_SAME)) {
         p->phase = act->what == TT_ROUND_OK ? SYNC : STEP;
         p->step_in_view++;
@@ -878,7 +881,7 @@ static void on_call_done(struct run *r, struct peer *p, const struct tt_member_a
     plan_program(r, p, 40 * MS);
 }
 
-/* The reported revoking member has revoked, and for that reason. */
+/* Checks that the reported member has revoked, for the reported reason. */
 static void check_revoker(struct run *r, const struct peer *p, const struct tt_member_act *act)
 {
     const struct peer *by = act->other ? peer_of_id(r, act->other) : NULL;
@@ -899,7 +902,7 @@ static void check_revoker(struct run *r, const struct peer *p, const struct tt_m
             (unsigned long long)act->also, by->m.revocation, (unsigned long long)by->m.unreached);
 }
 
-/* Changes a reply: nonexistent operations, or wrong results. */
+/* Falsifies a reply: nonexistent operations, or wrong results. */
 static size_t lie(struct run *r, const struct peer *p, const struct tt_member_act *act,
                   uint8_t *data)
 {
@@ -1044,7 +1047,7 @@ void on_member_act(void *context, const struct tt_member_act *act)
     case TT_MEMBER_ACT_STOP:
         check_revoker(r, p, act);
         p->dropped = p->m.epoch == 0;
-        p->diverged |= p->dropped; /* the others continue without it */
+        p->diverged |= p->dropped; /* the others continue without this member */
         return;
     case TT_MEMBER_ACT_OP_DONE:
         on_op_done(r, p, act);
@@ -1079,9 +1082,9 @@ void on_member_act(void *context, const struct tt_member_act *act)
 
 /* ---- programs ---- */
 
-/* The requirements on the next view depend on the round, for all members of a view; not with
- * replica groups, whose members might wait with these requirements for complete groups. Those of a
- * newcomer are random. */
+/* Returns an `epoch` call. The members of a view derive their requirements on the next view from
+ * the round; with replica groups they have none, because they might wait forever for complete
+ * groups. The requirements of a newcomer are random. */
 static struct tt_elmsg epoch_call(const struct run *r, const struct peer *p)
 {
     const uint64_t drawn = tt_mix64(p->m.epoch * 7368787 + p->m.round);
@@ -1124,7 +1127,7 @@ static void call(struct run *r, struct peer *p, uint8_t what, uint64_t value)
         world_plan(&r->w, r->w.now_ns + delay(r, p, 20 * MS), CANCEL, index_of(r, p), 0, NULL, 0);
 }
 
-/* A tag with an open operation cannot be used. */
+/* Checks that a tag with an open operation cannot be used. */
 static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
 {
     if (!p->dying && p->ended[tag] == TT_OP_PENDING && tt_prng_below(&r->w.prng, 10) == 0 &&
@@ -1133,7 +1136,7 @@ static void check_tag_is_taken(struct run *r, struct peer *p, uint32_t tag)
                tag);
 }
 
-/* Returns whether this member's role, or its group, omits what all others do. */
+/* Returns whether this member's role or group omits an operation that all others start. */
 static bool leaves_out(const struct run *r, const struct peer *p, enum scope scope, uint64_t drawn)
 {
     if (scope == SCOPE_ROLE)
@@ -1141,8 +1144,9 @@ static bool leaves_out(const struct run *r, const struct peer *p, enum scope sco
     return drawn % (p->m.nranks / r->nroles) == p->m.rank / r->nroles;
 }
 
-/* A tentative operation among a role or a group does not end the one before it, because others may
- * not have started that: so it is not tentative. */
+/* A tentative operation in the scope of a role or a group does not make the previous one final,
+ * because others may not have started that. If that one is still owed, this one is therefore not
+ * tentative. */
 static void begin_one(struct run *r, struct peer *p, uint32_t tag, bool tentative)
 {
     const uint64_t drawn = tt_mix64(plan_of(p) + 1 + tag);
@@ -1171,8 +1175,8 @@ static void begin_step(struct run *r, struct peer *p)
         send_links(r, p);
     p->phase = IN_STEP;
     p->refused = p->tears = false;
-    p->nopen = 1; /* a small operation, and one in a scope of one member, may end at once, before
-                     the step has started all */
+    p->nopen = 1; /* small operations, and those in a scope of one member, may complete at once,
+                     before the step has started all operations */
     memset(p->ended, 0, sizeof p->ended);
     memset(&p->news, 0, sizeof p->news);
     begin_one(r, p, first, plan >> 2 & 1);
@@ -1213,7 +1217,7 @@ static void end_step(struct run *r, struct peer *p)
     plan_program(r, p, 20 * MS);
 }
 
-/* All members do the same, depending on the step. */
+/* All members make the same call, which depends on the step. */
 static void call_value(struct run *r, struct peer *p)
 {
     const uint64_t plan = plan_of(p), own = tt_mix64(plan + p->m.id);
@@ -1229,8 +1233,8 @@ static void call_value(struct run *r, struct peer *p)
     }
 }
 
-/* Once, it does what the others do not: a call while they start a step, or an operation while they
- * call. One member at a time: two might be in two operations, and none in a call. */
+/* Strays once: calls while the others start a step, or starts an operation while they call. Only
+ * one member strays at a time: two might be in different operations, with none in a call. */
 static void stray(struct run *r, struct peer *p)
 {
     const bool does = p->phase == STEP || p->phase == VALUE || p->phase == SYNC;

@@ -1,9 +1,9 @@
 /* Shared state in the members' programs: its contents, offers, transfers and invariants.
  *
- * The arrays: the state after the steps; two that change with it, the last of which has some blocks
- * in some histories; and one whose content may differ. Some members have diverged (one byte
- * differs), some report a revision that is too high, some have other keys, some have the content of
- * a checkpoint; liars report wrong contents, or have changed them since. */
+ * The arrays: the state after the steps; two that change with the state, the second of which
+ * consists of blocks in some histories; and one whose content may differ. Some members have
+ * diverged (one byte differs), some report a revision that is too high, some have other keys, some
+ * have the content of a checkpoint; liars report wrong contents, or have changed them since. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -192,8 +192,8 @@ void on_sync_plan(struct run *r, struct peer *p)
 
 /* ---- calls ---- */
 
-/* Popular for all, or senders and receivers, equal on all. A member with a state may also choose to
- * receive. */
+/* All members choose POPULAR, or all choose between SEND and RECEIVE: a member with a state may
+ * receive, too. */
 static uint8_t strategy_of(const struct peer *p)
 {
     const uint64_t plan = tt_mix64(p->m.epoch * 31 + p->sync_number);
@@ -240,7 +240,7 @@ static bool may_restart(const struct run *r, const struct peer *p)
     return false;
 }
 
-/* Records that it has set `instead`. */
+/* Records that the peer has set `instead`. */
 static void note_restart(struct run *r, const struct peer *p)
 {
     if (may_restart(r, p))
@@ -300,8 +300,9 @@ bool may_be_out(const struct run *r, const struct peer *p, const char *text)
     if (p->liar)
         return true;
     if (strstr(text, "ahead"))
-        return p->jumps || r->reset; /* the peer may have a state that another one replaced */
-    return r->tainted; /* others' keys, or content, were more common; otherwise all have the same */
+        return p->jumps || r->reset; /* the peer's state may have been replaced by another one */
+    return r->tainted; /* other members' keys or content were more common; otherwise all have the
+                          same */
 }
 
 static void check_raised(struct run *r, const struct peer *p, uint64_t value)
@@ -319,8 +320,8 @@ static void check_raised(struct run *r, const struct peer *p, uint64_t value)
                (unsigned long long)value);
 }
 
-/* All members with a successful result have the same content; *first: no other member has received
- * the result yet. */
+/* Checks that all members with a successful result have the same content. *first: no other member
+ * has received the result yet. */
 static struct sync_record *check_record(struct run *r, const struct peer *p,
                                         const struct tt_member_act *act,
                                         const struct tt_hash *content, bool *first)
@@ -351,7 +352,7 @@ static struct sync_record *check_record(struct run *r, const struct peer *p,
     return s;
 }
 
-/* Received data replaces its content. */
+/* Replaces the peer's content by the received data. */
 static void take(struct run *r, struct peer *p)
 {
     if (p->transfer.part != TT_SYNC_RECEIVES)
@@ -364,8 +365,8 @@ static void take(struct run *r, struct peer *p)
             memcpy(p->arrays[i], p->items[i].stage, r->bytes[i]);
 }
 
-/* Returns whether this sync is later than all known ones; some members receive a result long after
- * it. */
+/* Returns whether this sync is later than all known ones; some members receive a result with a long
+ * delay. */
 static bool is_later(const struct run *r, const struct peer *p)
 {
     const uint32_t part = part_of_state(r, p);
@@ -385,7 +386,8 @@ static void on_good(struct run *r, struct peer *p, const struct tt_member_act *a
     take(r, p);
     if (p->liar) {
         r->reset |= p->instead;
-        r->last[part].is &= !p->instead; /* what the others had is no longer the last one */
+        r->last[part].is &= !p->instead; /* the content of the other members is no longer the last
+                                            one */
         p->known = true;
         p->revision = act->value;
         return;
@@ -442,7 +444,7 @@ void on_synced(struct run *r, struct peer *p, const struct tt_member_act *act)
     p->transferring = false;
     r->outcomes |= 1ull << act->what;
     if (p->m.epoch == 0) {
-        p->phase = EPOCH; /* newcomers again */
+        p->phase = EPOCH; /* the members are newcomers again */
     } else {
         if (good)
             on_good(r, p, act);

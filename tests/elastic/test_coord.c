@@ -1,4 +1,4 @@
-/* The coordinator with harmful members, and with members in difficult situations: they harm
+/* The coordinator with faulty members, and with members in difficult situations: they affect
  * themselves, and at most a bounded number of others. */
 #include "support/unit.h"
 
@@ -99,7 +99,8 @@ static void send_message(uint32_t i, const struct tt_elmsg *m)
     send_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
 }
 
-/* Joins, or reconnects: its next round is `number`, or it waits in that round in a call `what`. */
+/* Member i joins, or reconnects: its next round is `number`, or it waits in that round in a call
+ * `what`. */
 static void come(uint32_t i, uint64_t epoch, uint64_t number, uint8_t what)
 {
     struct tt_elmsg m = { .kind = TT_ELMSG_JOIN,
@@ -146,7 +147,7 @@ static void ready(uint32_t i)
     send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_READY, .number = f.c.proposal });
 }
 
-/* Advances the time; the members 0..n send messages. */
+/* Advances the time; members 0 to n - 1 send heartbeats. */
 static void wait_ns(uint32_t n, uint64_t ns)
 {
     for (const uint64_t end = f.now_ns + ns; f.now_ns < end;) {
@@ -198,7 +199,7 @@ static void begin(uint32_t n)
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), n);
 }
 
-/* Kills the coordinator; another one reads its journal. */
+/* Kills the coordinator, and starts another one from its journal. */
 static void restart(void)
 {
     const struct tt_coord_conf conf = conf_of_run();
@@ -237,8 +238,8 @@ static void end_connection(uint32_t i)
                   f.now_ns);
 }
 
-/* A member whose process has ended, as two others report, gets no grace period, in any order of
- * events. */
+/* A member whose process has ended, according to two other members, gets no grace period, in any
+ * order of events. */
 static void two_reports_and_disconnect_mean_loss(void **state)
 {
     (void)state;
@@ -319,7 +320,7 @@ static void silent_member_is_named_and_removable(void **state)
     assert_int_equal(f.heard.what, TT_ROUND_LOST);
 }
 
-/* A beat of a member whose connection has this round trip. */
+/* Sends a beat of a member whose connection has this round-trip time. */
 static void beat_from(uint32_t i, uint64_t round_trip_ns)
 {
     f.conns[i].round_trip_ns = round_trip_ns;
@@ -355,7 +356,7 @@ static void distant_member_has_longer_to_reconnect(void **state)
     assert_int_equal(state_of(2), TT_COORD_LOST);
 }
 
-/* The queues of the line are empty again. */
+/* The queues of the link have become empty again, so the lease becomes shorter. */
 static void patience_falls_with_the_round_trip(void **state)
 {
     (void)state;
@@ -368,7 +369,7 @@ static void patience_falls_with_the_round_trip(void **state)
     assert_int_equal(state_of(2), TT_COORD_LOST);
 }
 
-/* The caller's next tick is not that of the earlier, longer lease. */
+/* The next tick does not remain that of the earlier, longer lease. */
 static void next_tick_comes_earlier_if_the_round_trip_falls(void **state)
 {
     (void)state;
@@ -381,7 +382,7 @@ static void next_tick_comes_earlier_if_the_round_trip_falls(void **state)
     assert_true(tt_coord_next_ns(&f.c) <= f.now_ns + LEASE_NS + LEASE_NS / 5);
 }
 
-/* A burst of messages between two measurements does not lower the round trip. */
+/* A burst of messages between two measurements does not lower the round-trip time. */
 static void each_measurement_is_applied_once(void **state)
 {
     (void)state;
@@ -396,8 +397,8 @@ static void each_measurement_is_applied_once(void **state)
     assert_int_equal(state_of(2), TT_COORD_LOST);
 }
 
-/* A distant member notices only after its own, longer lease that the earlier coordinator is silent,
- * and its round trip is not known to the next one. */
+/* A distant member detects only after its own, longer lease that the earlier coordinator is silent;
+ * and the next coordinator does not know its round-trip time. */
 static void distant_members_survive_a_restart(void **state)
 {
     (void)state;
@@ -408,7 +409,7 @@ static void distant_members_survive_a_restart(void **state)
     f.conns[1].round_trip_ns = 1;
     come(1, 1, f.c.round, 0);
     wait_ns(1, LEASE_NS + LEASE_NS / 5);
-    assert_int_equal(state_of(1), TT_COORD_LOST);   /* it is near, and silent again */
+    assert_int_equal(state_of(1), TT_COORD_LOST);   /* this member is near, and silent again */
     wait_ns(1, LEASE_NS + LEASE_NS / 5);            /* 2.4 leases */
     f.conns[2].round_trip_ns = LEASE_NS / 10;
     come(2, 1, f.c.round, 0);
@@ -416,7 +417,7 @@ static void distant_members_survive_a_restart(void **state)
     wait_ns(1, 2 * LEASE_NS);
     assert_int_equal(state_of(2), TT_COORD_IN_VIEW);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_LOST), 1);
-    wait_ns(1, LEASE_NS);               /* of the last member, more than 5 leases */
+    wait_ns(1, LEASE_NS);               /* the last member has been silent for more than 5 leases */
     assert_int_equal(state_of(2), TT_COORD_LOST);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_LOST), 3);
 }
@@ -461,7 +462,7 @@ static void epoch_result_is_kept_until_restart(void **state)
     assert_int_equal(f.c.cause.came, 0);
 }
 
-/* With one operation, of tag 3, in its list; n 0: without. */
+/* Sends a message with one operation, of tag 3, in its list; n 0: without operations. */
 static void send_with_operation(uint32_t i, const struct tt_elmsg *m, struct tt_op_entry op)
 {
     struct tt_elmsg_writer w;
@@ -488,7 +489,7 @@ static void answer(uint32_t i, uint8_t op_state, uint64_t n)
     answer_with(i, op_state, n, false);
 }
 
-/* Members that continued after tentative operations are up to two apart, and all report
+/* Members that continued after tentative operations are up to two operations apart; all report
  * truthfully. */
 static void final_anywhere_is_final_everywhere(void **state)
 {
@@ -542,7 +543,7 @@ static void final_anywhere_is_final_everywhere(void **state)
     }
 }
 
-/* Three truthful members, two steps apart each, against one liar: it is excluded. */
+/* Three truthful members, each two steps apart, contradict one liar, which is excluded. */
 static void single_lie_does_not_win(void **state)
 {
     static const struct {
@@ -563,8 +564,8 @@ static void single_lie_does_not_win(void **state)
     }
 }
 
-/* A successful commit makes tentative operations final. So it cannot succeed in an epoch for whose
- * end members may have replied. */
+/* A successful commit makes tentative operations final. It must therefore fail in an epoch that is
+ * revoked, since members may already have reported their operations. */
 static void revoked_epoch_has_no_successful_commit(void **state)
 {
     struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT, .value = 1 };
@@ -583,8 +584,8 @@ static void revoked_epoch_has_no_successful_commit(void **state)
     }
 }
 
-/* An operation that one has completed among its role, and another has not started, is not made
- * final by a commit. After a loss some have started what others have not. */
+/* A commit does not make an operation final that one member has completed within its role and
+ * another has not started. The commit ends with MISMATCH, or with LOST if the epoch was revoked. */
 static void commit_needs_the_same_operations(void **state)
 {
     struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT };
@@ -608,7 +609,7 @@ static void commit_needs_the_same_operations(void **state)
         }
 }
 
-/* Otherwise it would reply about something that it has not received, although others have. */
+/* Otherwise the member would reply without knowing a result that others have received. */
 static void missed_result_precedes_the_query(void **state)
 {
     struct tt_elmsg commit = { .kind = TT_ELMSG_CALL, .what = TT_CALL_COMMIT, .value = 1 };
@@ -629,8 +630,8 @@ static void missed_result_precedes_the_query(void **state)
     assert_int_equal(f.order_heard, TT_ELMSG_RESULT << 8 | TT_ELMSG_LOST);
 }
 
-/* Whatever member 0 reports about operation 7, which others have started: it is excluded, they
- * stay, and their outcome is independent of it. */
+/* Whatever member 0 reports about operation 7, which the others have started: member 0 is excluded,
+ * the others stay, and their outcome does not depend on its report. */
 static void contradicted_reply_excludes_its_sender(void **state)
 {
     static const struct {
@@ -671,9 +672,9 @@ static void leave_with(uint32_t i, uint64_t of_epoch, uint64_t final, uint64_t n
         (struct tt_op_entry){ .state = TT_OP_FINAL, .n = final, .news = { .number = news } });
 }
 
-/* Operations that were final there, and that all remaining ones have completed, are final, also if
- * the coordinator restarts before they have reported it. If they have not completed it, the report
- * is a lie without effect on others. */
+/* Operations that were final on the leaving member, and complete on all remaining ones, are final,
+ * even if the coordinator restarts before those report it. If they have not completed an operation,
+ * the leaver's report is a lie without effect on others. */
 static void final_operations_of_leaver_stay_final(void **state)
 {
     static const struct {
@@ -783,7 +784,8 @@ struct says {
     uint64_t n;
 };
 
-/* The result is included if there is one; n 0: of no operation. */
+/* Sends a member's report of its operation, with the result if there is one; n 0: of no
+ * operation. */
 static void send_standing(uint32_t i, uint8_t kind, struct says s)
 {
     const struct tt_elmsg m = { .kind = kind,
@@ -799,7 +801,7 @@ static void send_standing(uint32_t i, uint8_t kind, struct says s)
                                               .result = (const uint8_t *)"a sum" });
 }
 
-/* A member that has not received it, and replies again, gets the same. */
+/* Checks the outcome. A member that has not received it, and replies again, gets the same one. */
 static void check_outcome(uint64_t n, bool settled)
 {
     assert_true(f.c.decided);
@@ -912,8 +914,8 @@ static void settling_unstarted_operation_is_a_lie(void **state)
     }
 }
 
-/* Also if the coordinator restarts before they reply. Remaining members that have not started the
- * operation, or have restored it, are ignored. */
+/* The result is also sent if the coordinator restarts before the remaining members reply. Those
+ * that have not started the operation, or have restored it, are ignored. */
 static void settled_result_of_leaver_is_sent(void **state)
 {
     static const struct {
@@ -1092,8 +1094,8 @@ static uint32_t first_view_of(const uint32_t *least, const uint32_t *most, uint3
     return in;
 }
 
-/* The largest view that all its members accept; if it would have too many, the last newcomers
- * wait. */
+/* The first view is the largest that all its members accept; if too many would fit, the last
+ * newcomers wait. */
 static void first_view_satisfies_all_limits(void **state)
 {
     static const struct {
@@ -1102,14 +1104,14 @@ static void first_view_satisfies_all_limits(void **state)
         { { 1, 1, 1, 1 }, { 2, 0, 0, 0 }, 4, 0xe },            /* a newcomer with a low maximum
                                                                   delays none */
         { { 1, 1, 1, 1 }, { 2, 2, 2, 2 }, 4, 0x3 },
-        { { 1, 1, 1, 1 }, { 2, 3, 3, 0 }, 4, 0xe },            /* three, without whom two are enough for the
-                                                       other */
-        { { 1, 5, 1, 5 }, { 3, 0, 3, 0 }, 4, 0x5 },            /* nor does one with a high
-                                                                  minimum */
+        { { 1, 1, 1, 1 }, { 2, 3, 3, 0 }, 4, 0xe },            /* three members, without the one
+                                                                  that accepts at most two */
+        { { 1, 5, 1, 5 }, { 3, 0, 3, 0 }, 4, 0x5 },            /* a newcomer with a high minimum
+                                                                  delays none, either */
         { { 4, 4, 1, 4, 4 }, { 4, 4, 1, 4, 4 }, 5, 0x1b },
         { { 2, 3, 3, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0x07 },
-        { { 2, 3, 4, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0 },        /* each requires one more than there
-                                                                  are */
+        { { 2, 3, 4, 5, 6 }, { 0, 0, 0, 0, 0 }, 5, 0 },        /* each requires one member more than
+                                                                  there are */
         { { 2, 2 }, { 1, 1 }, 2, 0 },                          /* impossible for any */
     };
 
@@ -1120,7 +1122,7 @@ static void first_view_satisfies_all_limits(void **state)
                      first_view_of(cases[i].least, cases[i].most, cases[i].n), cases[i].in);
 }
 
-/* Members vote: all of two have called, with such a limit. */
+/* Both members of the view call `epoch` with this maximum. */
 static void vote(uint32_t most)
 {
     epoch_of(0, 1, most);
@@ -1142,7 +1144,8 @@ static void newcomer_limit_excludes_larger_views(void **state)
     assert_int_equal(f.heard.what, TT_ROUND_SAME);
     epoch_of(3, 5, 0);
     epoch_of(4, 1, 3);
-    assert_int_equal(f.c.news.newcomers, 1); /* two would exceed the maximum of the last one */
+    assert_int_equal(f.c.news.newcomers, 1); /* two newcomers would exceed the maximum of the last
+                                                one */
     vote(0);
     assert_int_equal(state_of(2), TT_COORD_WAITING);
     assert_int_equal(state_of(3), TT_COORD_CANDIDATE);
@@ -1205,7 +1208,7 @@ static void slandering_newcomer_fails_alone(void **state)
 
 /* ---- rounds that ended with SAME, which are not in the journal ---- */
 
-/* Calls round `number`, which may be wrong. */
+/* Member i calls in round `number`, which may be wrong. */
 static void call(uint32_t i, uint8_t what, uint64_t number)
 {
     send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
@@ -1216,7 +1219,7 @@ static void call(uint32_t i, uint8_t what, uint64_t number)
                                         .value = 1 });
 }
 
-/* Starts, and runs two rounds that end with SAME; returns the next round. */
+/* Starts a run with two rounds that end with SAME; returns the next round. */
 static uint64_t begin_and_stay(uint32_t n)
 {
     size_t bytes;
@@ -1258,7 +1261,7 @@ static void different_calls_fail_when_all_called(void **state)
     assert_differs(TT_DIFFERS_CALL, TT_CALL_COMMIT, TT_CALL_EPOCH);
 }
 
-/* The message has the difference, and two of the values; also after a reconnection, and after a
+/* The result contains the difference and two of the values, also after a reconnection, and after a
  * restart of the coordinator. */
 static void call_differences_are_reported(void **state)
 {
@@ -1324,7 +1327,7 @@ static void call_differences_are_reported(void **state)
     }
 }
 
-/* Missing newcomers are not caused by any member: the reply has their number. */
+/* No member causes a lack of newcomers: the result has the number of missing ones. */
 static void timeout_without_newcomers_names_present_members(void **state)
 {
     (void)state;
@@ -1344,7 +1347,7 @@ static void timeout_without_newcomers_names_present_members(void **state)
     assert_int_equal(f.heard.id, f.conns[0].member); /* which cancelled its call */
 }
 
-/* Two wait with one deadline, which one of them reaches a moment earlier. */
+/* Two members wait with the same deadline, which one of them reaches slightly earlier. */
 static void member_without_call_is_named_first(void **state)
 {
     struct tt_elmsg m = { .kind = TT_ELMSG_CANCEL };
@@ -1364,8 +1367,8 @@ static void member_without_call_is_named_first(void **state)
     assert_int_equal(f.heard.id, f.conns[0].member);
 }
 
-/* If its own limits, or its group, exclude a newcomer, whatever the others call, the message does
- * not name a member that has not called. */
+/* If a newcomer is excluded by its own limits or its group, whatever the others call, the result
+ * does not name a member that has not called. */
 static void own_limits_are_reported_as_reason(void **state)
 {
     (void)state;
@@ -1379,7 +1382,7 @@ static void own_limits_are_reported_as_reason(void **state)
         assert_int_equal(f.heard.id, most < 3 ? 0 : f.conns[0].member);
         assert_int_equal(f.heard.value, most < 3 ? 2 : 0);
     }
-    /* which makes space for it */
+    /* this makes space for the newcomer */
     send_message(1, &(struct tt_elmsg){ .kind = TT_ELMSG_LEAVE, .what = TT_LEAVE_NOTICE });
     epoch_of(2, 0, 2);
     send_message(2, &(struct tt_elmsg){ .kind = TT_ELMSG_CANCEL });
@@ -1430,8 +1433,8 @@ static void incomplete_group_is_reported_as_reason(void **state)
     assert_int_equal(f.heard.flags, TT_KEPT_OUT_NOT);
 }
 
-/* All get the revoking member, and its reason; but not a member that was only notified, and reports
- * this to a restarted coordinator. */
+/* All receive the revoking member and its reason; but never a member that was only notified, and
+ * reports this to a restarted coordinator. */
 static void revoker_and_reason_are_reported(void **state)
 {
     (void)state;
@@ -1463,8 +1466,8 @@ static void revoker_and_reason_are_reported(void **state)
 
 /* ---- calls and operations ---- */
 
-/* Member i has waited in operation 4 of tag 2. Returns the number of the member that is queried for
- * it; -1: none. */
+/* Member i reports that it waits in operation 4 of tag 2. Returns the index of the member that is
+ * queried about it; -1: none. */
 static int queried_for(uint32_t i, uint8_t needs)
 {
     f.asked.kind = 0;
@@ -1477,7 +1480,7 @@ static int queried_for(uint32_t i, uint8_t needs)
     return -1;
 }
 
-/* Member i reports this about the operation of `inside`. */
+/* Member i reports that it has not started the operation of member `inside`. */
 static void has_not_begun(uint32_t i, uint32_t inside, uint8_t needs, uint64_t epoch)
 {
     send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_NOT_BEGUN,
@@ -1499,7 +1502,7 @@ static void call_against_operation_is_reported(void **state)
     assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), 1);
     call(2, TT_CALL_AGREE, round);
     assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), 2); /* the next one, because the first may
-                                                           never reply */
+                                                             never reply */
     assert_int_equal(queried_for(0, TT_OP_NEEDS_ALL), 1);
     assert_int_equal(queried_for(1, TT_OP_NEEDS_ALL), -1); /* a calling member is in no operation */
     has_not_begun(1, 0, TT_OP_NEEDS_ALL, f.c.epoch - 1);
@@ -1535,8 +1538,8 @@ static void attempt(uint32_t i, uint8_t what, uint64_t round, uint64_t attempt)
                                         .also = attempt });
 }
 
-/* Member 2 reconnects, and repeats its call: it gets the reason why that was taken back, and then
- * makes another call. */
+/* Member 2 reconnects, and repeats its call: it receives the reason why the call was taken back,
+ * and then makes another call. */
 static void check_told_again(uint64_t round)
 {
     const struct tt_coord_member *m;
@@ -1560,8 +1563,8 @@ static void check_told_again(uint64_t round)
     assert_int_equal(m->what, TT_CALL_EPOCH);
 }
 
-/* Also if the notification is lost repeatedly and the coordinator is killed; a rewritten journal
- * has it, too. */
+/* This holds even if the notification is lost repeatedly and the coordinator is killed; a rewritten
+ * journal contains it, too. */
 static void revoked_call_stays_revoked(void **state)
 {
     uint64_t round;
@@ -1597,7 +1600,7 @@ static void offer(uint32_t i, uint16_t scope)
                                         .scope = scope });
 }
 
-/* Four in two groups. */
+/* Four members in two groups. */
 static void only_needed_members_are_queried(void **state)
 {
     (void)state;
@@ -1749,7 +1752,7 @@ static void member_behind_all_is_lost(void **state)
     (void)state;
     next = begin_and_stay(4);
     restart();
-    come(0, f.c.epoch, next - 1, 0); /* all had called `epoch` for it to end */
+    come(0, f.c.epoch, next - 1, 0); /* that round ended only after all had called `epoch` */
     for (uint32_t i = 1; i < 4; i++)
         come(i, f.c.epoch, next, 0);
     assert_int_equal(state_of(0), TT_COORD_LOST);

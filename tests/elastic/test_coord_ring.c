@@ -1,5 +1,6 @@
-/* The order of the ring, found by the coordinator from the members' measurements: adopted by the
- * next epoch, kept over restarts and in later views; and unchanged if a change has no advantage. */
+/* The order of the ring, which the coordinator finds from the members' measurements: the next epoch
+ * adopts it, restarts and later views keep it, and it stays unchanged if a change has no
+ * advantage. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -21,11 +22,11 @@ static struct fixture {
     void *ring;
     struct tt_coord_conn conns[MEMBERS];
     uint32_t n, nroles;
-    uint32_t seat[MEMBERS];         /* group * nroles + role of each, in join order */
-    struct tt_elmsg result;         /* the last one sent to any member */
+    uint32_t seat[MEMBERS];         /* group * nroles + role of each member, in join order */
+    struct tt_elmsg result;         /* the last result sent to any member */
     uint32_t nresults;
     struct tt_elmsg view;           /* the last view */
-    uint64_t ids[MEMBERS];          /* in its order */
+    uint64_t ids[MEMBERS];          /* in the order of the view */
     struct tt_membership news;            /* the last news */
     uint8_t records[1 << 15];
     size_t nrecords;
@@ -83,7 +84,7 @@ static void send_message(uint32_t i, const struct tt_elmsg *m)
     send_bytes(i, data, tt_elmsg_write(data, sizeof data, m));
 }
 
-/* Joins, or reconnects, waiting in that call. */
+/* Member i joins, or reconnects while it waits in that call. */
 static void come(uint32_t i, uint8_t waits)
 {
     struct tt_elmsg m = { .kind = TT_ELMSG_JOIN,
@@ -136,7 +137,7 @@ static bool is_live(uint32_t i)
     return member(i) && member(i)->state == TT_COORD_IN_VIEW;
 }
 
-/* All call, newcomers first, and are reached. */
+/* All members call `epoch`, newcomers first, and reach each other. */
 static void epoch(void)
 {
     for (uint32_t k = 0; k < 2 * f.n; k++) {
@@ -213,7 +214,7 @@ static void send_links(uint32_t i, uint64_t number)
     send_links_as(i, number, 1000, 5);
 }
 
-/* Waits for measurement `number`; 0: for earlier reports. */
+/* Member i calls `optimize` and waits for measurement `number`; 0: for earlier reports. */
 static void call_optimize_of(uint32_t i, uint64_t number)
 {
     send_message(i, &(struct tt_elmsg){ .kind = TT_ELMSG_CALL,
@@ -229,7 +230,7 @@ static void call_optimize(uint32_t i)
     call_optimize_of(i, 0);
 }
 
-/* Advances the time during the search, with messages of all. */
+/* Advances the time during the search, while all members send messages. */
 static void search(void)
 {
     for (uint32_t turns = 0; f.c.ring.waited_for; turns++) {
@@ -253,7 +254,7 @@ static void optimize(uint64_t number)
     search();
 }
 
-/* Member i sends fast to the one `stride` after it, and slowly to others; n and stride are
+/* Member i sends fast to the member `stride` after it, and slowly to others; n and stride are
  * coprime. */
 static void plant(uint32_t n, uint32_t stride)
 {
@@ -294,7 +295,7 @@ static void planted_ring_is_found_and_adopted(void **state)
         assert_int_equal(f.view.news.better, 0);
         for (uint32_t i = 0; i < n; i++)
             assert_int_equal(f.conns[i].member, i + 1); /* ids do not change */
-        optimize(1); /* now it is optimal */
+        optimize(1); /* now the order is optimal */
         assert_int_equal(f.result.value, 0);
         assert_true(f.result.id == f.result.other);
         epoch();
@@ -302,8 +303,8 @@ static void planted_ring_is_found_and_adopted(void **state)
     }
 }
 
-/* `optimize` is called before the measurement, so differences are reported at once. Its result
- * waits for all measurements, also if one member reports another number. */
+/* Calls of `optimize` precede the measurement, so differences between calls are reported at once.
+ * The result waits for all measurements, also if one member reports another number. */
 static void call_waits_for_all_measurements(void **state)
 {
     (void)state;
@@ -334,7 +335,7 @@ static void call_waits_for_all_measurements(void **state)
     assert_int_equal(f.result.value, 1);
     epoch();
     check_planted(5, 3);
-    send_links(2, 1ull << 50); /* other counts are negligible then */
+    send_links(2, 1ull << 50); /* compared with this, other counts are negligible */
     for (uint32_t i = 0; i < 5; i++)
         call_optimize_of(i, 1);
     for (uint32_t i = 0; i < 5; i++)
@@ -370,8 +371,8 @@ static void useless_change_is_not_made(void **state)
             for (uint32_t other = 0; other < 6; other++)
                 if (k < 2 && rate[i][other] == SLOW)
                     rate[i][other] = FAST / 100 * 97;
-        /* a gain of 3 % is noise, unless the noise is known to be lower; but for one step a
-         * reconnection is not worth it */
+        /* a gain of 3 % counts as noise, unless the noise is known to be lower; and for a single
+         * step, it does not outweigh a reconnection */
         for (uint32_t i = 0; i < 6; i++)
             send_links_as(i, 1, k == 1 ? 1 : 1000, k == 0 ? 5 : 1);
         search();
@@ -383,8 +384,8 @@ static void useless_change_is_not_made(void **state)
 static void restarted_coordinator_finds_the_same(void **state)
 {
     (void)state;
-    for (uint32_t after = 0; after < 3; after++) { /* before all have reported; before the result
-                                                      is sent; before the epoch */
+    for (uint32_t after = 0; after < 3; after++) { /* restart: before all have reported; before the
+                                                      result is sent; before the epoch */
         begin(7);
         plant(7, 3);
         for (uint32_t i = 0; i < (after ? 7u : 4u); i++)
@@ -404,7 +405,7 @@ static void restarted_coordinator_finds_the_same(void **state)
         assert_int_equal(f.result.value, 1);
         epoch();
         check_planted(7, 3);
-        start(); /* and the view is unchanged */
+        start(); /* after a restart, the view is unchanged */
         for (uint32_t rank = 0; rank < 7; rank++)
             assert_int_equal(tt_coord_find(&f.c, f.ids[rank])->rank, rank);
         assert_int_equal(f.c.plan, TT_RING_AS_RING);
@@ -429,7 +430,7 @@ static void order_survives_losses_and_newcomers(void **state)
     for (uint32_t rank = 0; rank < 4; rank++)
         assert_int_equal(of_rank(rank), ((const uint32_t[]){ 0, 2, 1, 3 })[rank]);
     f.n = 6;
-    f.conns[4].member = UINT64_MAX; /* that one is gone */
+    f.conns[4].member = UINT64_MAX; /* that member is gone */
     come(5, 0);
     epoch();
     assert_int_equal(f.view.nlist, 5);
@@ -468,11 +469,11 @@ static void invalid_reports_exclude_the_member(void **state)
     (void)state;
     begin(4);
     send_message(1, &few);
-    assert_true(is_live(1)); /* of another epoch */
+    assert_true(is_live(1)); /* measured in another epoch */
     send_links(1, 1);
     send_links(1, 1);
     send_links(1, 2);
-    send_links(1, 1); /* again, and with an earlier time */
+    send_links(1, 1); /* a repeated report, and an earlier measurement */
     assert_true(is_live(1));
     assert_int_equal(f.c.ring.have, 1);
     send_message(1, &(struct tt_elmsg){
@@ -497,8 +498,9 @@ static void unreachable_members_change_nothing(void **state)
     assert_int_equal(f.result.value, 0);
 }
 
-/* Pairs are near each other, and between pairs links are slower than a member can send; slightly
- * more so in the opposite direction. Then each half of the bytes uses a different ring. */
+/* The members of a pair are near each other. Links between pairs are slower than a member can send,
+ * and slightly slower in the opposite direction. Then each half of the bytes uses a different
+ * ring. */
 static void slow_links_get_two_rings(void **state)
 {
     const uint32_t n = 8, stride = 5;
@@ -524,7 +526,7 @@ static void slow_links_get_two_rings(void **state)
     assert_int_equal(f.c.plan, TT_RING_AS_TWO_RINGS);
 }
 
-/* Few bytes among many members: a tree is faster than a ring. */
+/* For few bytes and many members, a tree is faster than a ring. */
 static void fast_trees_are_selected(void **state)
 {
     uint8_t data[16 * MEMBERS + 512];
@@ -556,7 +558,8 @@ static void fast_trees_are_selected(void **state)
 #define GROUPS 5u
 #define ROLES 2u
 
-/* Checks the positions of groups, which stay together, with the order of their roles. */
+/* Checks the positions of groups, whose members have consecutive ranks in the order of their
+ * roles. */
 static void check_groups(const uint32_t *groups, uint32_t n)
 {
     assert_int_equal(f.view.nlist, n * ROLES);
@@ -564,9 +567,9 @@ static void check_groups(const uint32_t *groups, uint32_t n)
         assert_int_equal(f.seat[of_rank(rank)], groups[rank / ROLES] * ROLES + rank % ROLES);
 }
 
-/* The fastest ring of role 0 has a stride of 3 groups, that of role 1 one of 4, and each is slow
- * for the other role; with a stride of 2 both have half of the rate. Links between different roles
- * are not measured. */
+/* The fastest ring of role 0 has a stride of 3 groups, that of role 1 a stride of 4, and each is
+ * slow for the other role. With a stride of 2, both roles have half of the rate. Links between
+ * different roles are not measured. */
 static void plant_groups(void)
 {
     for (uint32_t from = 0; from < GROUPS * ROLES; from++)
@@ -626,7 +629,7 @@ static void slowest_role_orders_the_groups(void **state)
 }
 
 /* One member is replaced before the others have changed the view: its group is treated like a
- * newcomer, and comes last. */
+ * newcomer, and is ordered last. */
 static void mended_group_goes_last(void **state)
 {
     static const uint32_t mended[] = { 1, 2, 0 };
@@ -653,7 +656,7 @@ static void links_of_partial_groups_are_refused(void **state)
     (void)state;
     begin_groups(3 * ROLES, ROLES);
     plant_groups();
-    f.nroles = 1; /* it counts members */
+    f.nroles = 1; /* so that it counts members, not groups */
     send_links(1, 1);
     assert_false(is_live(1));
     f.nroles = ROLES;

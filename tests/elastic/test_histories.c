@@ -1,6 +1,6 @@
 /* Thousands of short histories of elastic runs, each with its own seed. TUTTI_TEST_SEED=n replays
- * one, and TUTTI_TEST_PICTURE=file draws it; TUTTI_TEST_HISTORIES=n runs this number,
- * TUTTI_TEST_SEED_AFTER=n starts after that seed. */
+ * one, and TUTTI_TEST_PICTURE=file draws it; TUTTI_TEST_HISTORIES=n runs n histories;
+ * TUTTI_TEST_SEED_AFTER=n starts after seed n. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Every legal state change occurs in some history. */
+/* Checks that every legal state change occurs in some history. */
 static void check_covered(const struct tt_states *s, uint64_t covered)
 {
     for (uint32_t i = 0; i < s->nchanges; i++)
@@ -124,17 +124,18 @@ static void former_failures_do_not_recur(void **state)
     } kept[] = {
         /* a halted member whose halt was extended was notified of a loss before an earlier view */
         { 77032973, RUN_FAULTS_FIRST },
-        /* a lie delivered different news to some: they called `commit` and `epoch` forever */
+        /* because of a lie, members received different news: they called `commit` and `epoch`
+         * forever */
         { 1700033886, RUN_FAULTS_FIRST },
         /* the state machines were correct: the check was wrong */
         { 1387640946, RUN_FAULTS_FIRST },
-        /* also here: a halted member received the result of a restarting sync after others had
-         * called for another one */
+        /* here, too, the check was wrong: a halted member received the result of a restarting sync
+         * after others had started another one */
         { 7104015444, RUN_FAULTS_ALL },
         /* all processes of the history were used up, and two waited for mates */
         { 3524686184, RUN_FAULTS_ALL },
-        /* also here: a liar reported another result than it had, which was accepted, because its
-         * next operation was refused meanwhile */
+        /* a liar reported another result than it had, which was accepted, because its next
+         * operation was refused meanwhile */
         { 2437035077, RUN_FAULTS_ALL },
     };
     char why[2000];

@@ -1,5 +1,5 @@
-/* A member's state machine alone, beyond the histories: how it leaves, and coordinators of other
- * versions. */
+/* A member's state machine alone, in cases that the histories do not cover: how it leaves, and
+ * coordinators of other versions. */
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -98,7 +98,7 @@ static void join(void)
     tt_member_connected(&f.m, f.now_ns);
 }
 
-/* In a view of two members. */
+/* Starts in a view of two members. */
 static void begin(void)
 {
     join();
@@ -160,7 +160,7 @@ static void leaver_waits_for_acknowledgement(void **state)
     assert_int_equal(f.status, TUTTI_OK);
 }
 
-/* Before the epoch is over, so that what is recorded then contains them. */
+/* Losses are reported before the epoch is over, so that its records contain them. */
 static void losses_are_reported_with_their_reasons(void **state)
 {
     const struct tt_elmsg lost = { .kind = TT_ELMSG_LOST, .epoch = 5, .number = 1 };
@@ -178,8 +178,8 @@ static void losses_are_reported_with_their_reasons(void **state)
     assert_true(f.loss[1].id == 3 && f.loss[1].why == TT_LOSS_LEFT);
 }
 
-/* The new coordinator does not recognize the member, and assigns a number that happens to be the
- * old one. */
+/* The new coordinator does not recognize the member, and assigns an ID that happens to be the old
+ * one. */
 static void reassigned_old_number_is_not_trusted(void **state)
 {
     (void)state;
@@ -192,7 +192,8 @@ static void reassigned_old_number_is_not_trusted(void **state)
     assert_int_equal(f.status, TUTTI_ERR_ABORTED);
 }
 
-/* The member gives a silent coordinator the same time as the coordinator a silent member. */
+/* A member tolerates a silent coordinator for as long as the coordinator tolerates a silent
+ * member. */
 static void distant_coordinator_may_be_silent_for_longer(void **state)
 {
     static const struct {
@@ -239,7 +240,7 @@ static void leaver_waits_at_most_a_lease(void **state)
     }
 }
 
-/* No operation is final without the others' knowledge. */
+/* No operation is final here without the others' knowledge, so the member has nothing to report. */
 static void leaver_without_report_leaves_at_once(void **state)
 {
     (void)state;
@@ -260,7 +261,8 @@ static void leaver_without_report_leaves_at_once(void **state)
     assert_int_equal(f.nsaid[TT_ELMSG_LEAVE], 1);
 }
 
-/* If others called a sync the round is still to come; otherwise a mismatch ends it. */
+/* If a call is taken back because others called `sync`, its round continues; any other mismatch
+ * ends the round. */
 static void revoked_call_keeps_its_round(void **state)
 {
     const struct tt_elmsg agree = { .what = TT_CALL_AGREE };
@@ -308,8 +310,8 @@ static void revocation_reason_is_reported(void **state)
     }
 }
 
-/* A queried member replies with its call and that it has not started the operation; a waiting one
- * reports its operation. */
+/* A queried member replies with its call, and that it has not started the operation; a member that
+ * waits in an operation reports it. */
 static void operation_state_is_reported(void **state)
 {
     struct tt_elmsg asks = {
@@ -329,12 +331,12 @@ static void operation_state_is_reported(void **state)
     assert_int_equal(f.said.op.n, 3);
     assert_true(tt_member_complete_alone(&f.m, 3, &mine, f.now_ns));
     tt_member_report_wait(&f.m, &asks.op, f.now_ns);
-    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* others may not have completed it */
+    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* others may not have completed the operation */
     tt_member_all_complete(&f.m, 3, &mine, f.now_ns);
     assert_int_equal(tt_member_begin(&f.m, 3, f.now_ns), TUTTI_OK);
     assert_true(tt_member_complete_tentative(&f.m, 3, f.now_ns));
     tt_member_report_wait(&f.m, &asks.op, f.now_ns);
-    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* the program is not in it */
+    assert_int_equal(f.nsaid[TT_ELMSG_INSIDE], 2); /* the program does not wait in it */
     assert_int_equal(tt_member_call(&f.m, &(struct tt_elmsg){ .what = TT_CALL_COMMIT }, f.now_ns),
                      TUTTI_OK);
     receive(&asks);
@@ -395,7 +397,7 @@ static void check_sent(uint8_t kind, uint8_t op_state, uint8_t before, uint64_t 
     assert_string_equal(f.result, result);
 }
 
-/* The result of the second one is reported until the third is complete. */
+/* The result of the second operation is reported until the third one is complete. */
 static void settled_operation_is_reported_until_complete(void **state)
 {
     struct tt_membership mine;
@@ -412,7 +414,7 @@ static void settled_operation_is_reported_until_complete(void **state)
         if (!left) {
             receive_lost(1);
             check_sent(TT_ELMSG_ANSWER, TT_OP_PENDING, TT_BEFORE_SETTLED, 3, "first");
-            /* it has reported that it is not */
+            /* it has reported that the operation is not settled */
             assert_false(tt_member_settle(&f.m, 3, "other", f.now_ns));
             receive_outcome(1, TT_OP_SETTLED, 2, "first");
             assert_int_equal(f.done.n, 3);
@@ -449,8 +451,8 @@ static void settled_operation_is_reported_until_complete(void **state)
     check_sent(TT_ELMSG_ANSWER, TT_OP_FINAL, TT_BEFORE_FINAL, 2, "");
 }
 
-/* And reports it from then on. For tentative or settled operations, before they are complete
- * everywhere. */
+/* The member reports a delivered result from then on. The earlier operation is final, tentative or
+ * settled. */
 static void outcome_delivers_missing_settled_results(void **state)
 {
     static const char *const before[] = { "", "tentative", "settled" };
@@ -474,7 +476,8 @@ static void outcome_delivers_missing_settled_results(void **state)
         assert_int_equal(f.done.n, f.m.ops[3].n);
         assert_string_equal(f.given, "given");
         assert_int_equal(f.done.news.number, 0);
-        receive_outcome(1, TT_OP_SETTLED, f.m.ops[3].n, "again"); /* which has no effect */
+        receive_outcome(1, TT_OP_SETTLED, f.m.ops[3].n, "again"); /* a repeated outcome has no
+                                                                     effect */
         assert_int_equal(f.ndone, i == 1 ? 2 : 1);
         receive_lost(2);
         check_sent(TT_ELMSG_ANSWER, TT_OP_SETTLED, TT_BEFORE_FINAL, f.m.ops[3].n, "given");
@@ -483,7 +486,8 @@ static void outcome_delivers_missing_settled_results(void **state)
     }
 }
 
-/* Of another length, of operations that are not small, and of those that it has not started. */
+/* Results of another length, of operations that are not small, and of operations that the member
+ * has not started, are ignored. */
 static void invalid_result_is_ignored(void **state)
 {
     static const struct {
@@ -520,7 +524,8 @@ static void other_coordinator_version_ends_the_member(void **state)
     join();
     bytes = tt_elmsg_write_refusal(data, sizeof data, TT_ELASTIC_VERSION + 1, TUTTI_ERR_PROTOCOL,
                                    "it is not for you");
-    tt_member_frame(&f.m, data, bytes - 1, f.now_ns); /* which is invalid: it reconnects */
+    tt_member_frame(&f.m, data, bytes - 1, f.now_ns); /* the frame is invalid: the member
+                                                         reconnects */
     assert_false(f.over);
     tt_member_connected(&f.m, f.now_ns);
     tt_member_frame(&f.m, data, bytes, f.now_ns);

@@ -184,7 +184,7 @@ static void lists_keep_their_order(void **state)
     assert_int_equal(op.before, TT_BEFORE_TENTATIVE);
 }
 
-/* Writes an operation with its result, or one after it, followed by others in the list. */
+/* Writes a list: an operation with its result, or the one after it, followed by others. */
 static size_t write_settled(uint8_t data[4096], uint8_t state, uint8_t before,
                             const uint8_t *result, uint16_t bytes)
 {
@@ -247,7 +247,7 @@ static void settled_operations_carry_results(void **state)
     }
 }
 
-/* Every kind, truncated, or with an additional byte, is invalid. */
+/* A message of any kind is invalid if truncated, or with an additional byte. */
 static void partial_message_is_refused(void **state)
 {
     uint8_t data[1024];
@@ -290,8 +290,8 @@ static void values_out_of_range_are_refused(void **state)
     };
     static const uint8_t result[8];
     const struct tt_op_entry bad_ops[] = {
-        /* nothing precedes the first, or is open before one
-                                              that is final or settled */
+        /* nothing precedes the first operation, and none is open before one that is final or
+         * settled */
         { .state = TT_OP_PENDING, .before = TT_BEFORE_TENTATIVE, .tag = 1, .n = 1 },
         { .state = TT_OP_PENDING,
           .before = TT_BEFORE_SETTLED,

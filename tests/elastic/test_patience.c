@@ -1,4 +1,4 @@
-/* How long a peer may be silent, by its round trip. */
+/* How long a peer may be silent, depending on its round-trip time. */
 #include "support/unit.h"
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@ static void near_peers_have_the_lease(void **state)
     (void)state;
     assert_int_equal(tt_patience_lease_ns(TT_SECOND, 0), TT_SECOND);
     assert_int_equal(tt_patience_grace_ns(250 * TT_MS, TT_SECOND, 0), 250 * TT_MS);
-    /* found within 1.5 s on one host */
+    /* on one host, a silent peer is detected within 1.5 s */
     assert_true(tt_patience_lease_ns(TT_SECOND, 10 * TT_MS) < 1500 * TT_MS);
 }
 
@@ -22,7 +22,7 @@ static void distant_peers_have_three_round_trips_and_two_seconds(void **state)
     assert_int_equal(tt_patience_grace_ns(250 * TT_MS, TT_SECOND, 100 * TT_MS), 650 * TT_MS);
 }
 
-/* A peer that delays its acknowledgements is not believed without a limit. */
+/* A peer that delays its acknowledgements does not increase the time without limit. */
 static void patience_is_bounded(void **state)
 {
     (void)state;

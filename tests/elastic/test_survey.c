@@ -1,6 +1,6 @@
-/* Members that measure their links, simulated with a rate and a latency in each direction, behind a
- * queue of the sender for each. The results equal the simulated values; no member sends or receives
- * two bursts at once; and it ends after any losses. */
+/* Members measure their links, which are simulated: each direction has a rate, a latency and a
+ * queue at its sender. The results equal the simulated values; no member sends or receives two
+ * bursts at once; and the survey ends after any losses. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static struct net {
     uint32_t n;
     struct member members[PEERS];
     uint64_t rate[PEERS][PEERS], latency[PEERS][PEERS];
-    uint64_t free_ns[PEERS][PEERS];     /* when the sent data has left */
+    uint64_t free_ns[PEERS][PEERS];     /* time at which all sent data has left the queue */
     uint32_t generation[PEERS][PEERS];  /* of the connection */
     uint32_t changes[PEERS];            /* changes of a member's sender */
     uint64_t chunks;
@@ -117,7 +117,7 @@ static void net_init(uint32_t n, uint64_t seed)
                    NULL, 0);
 }
 
-/* Cuts a connection; another one is established at both ends. */
+/* Cuts a connection, and establishes another one at both ends. */
 static void cut(uint32_t a, uint32_t b)
 {
     net.generation[a][b]++;
@@ -166,7 +166,7 @@ static bool is_over(void)
     return true;
 }
 
-/* Plays until all are done, or so many chunks have come. */
+/* Runs until all are done, or this number of chunks has arrived. */
 /* The socket buffer grows with the sent data. */
 static void check_room(struct tt_survey *p, uint32_t rank)
 {
@@ -228,7 +228,7 @@ static void survey_finds_all_planted_links(void **state)
             for (uint32_t k = 0; k < net.n; k++)
                 if (i != k)
                     check_pair(i, k, seed);
-            /* one burst after the other, each complete */
+            /* bursts are received one after the other, each completely */
             assert_in_range(net.changes[i], net.n - 2, net.n - 1);
             assert_true(net.members[i].ended_ns > 0);
             assert_true(net.members[i].ended_ns - net.members[i].began_ns < GIVE_UP_NS(net.n));
@@ -253,8 +253,8 @@ static void steady_links_are_measured_briefly(void **state)
         last_ns = net.members[i].began_ns > last_ns ? net.members[i].began_ns : last_ns;
         end_ns = net.members[i].ended_ns > end_ns ? net.members[i].ended_ns : end_ns;
     }
-    /* pings, then 3 rounds: a burst of 80 ms, and round trips: its request, its end and the data in
-     * flight */
+    /* pings, then 3 rounds: a burst of 80 ms, and round trips for its request, its end and the data
+     * in flight */
     assert_in_range(end_ns - last_ns, 3 * 80 * TT_MS,
                     3 * (100 * TT_MS + 5 * 4 * TT_MS) + 20 * TT_MS);
     assert_int_equal(net.unsent_most, TT_SURVEY_UNSENT_MAX);     /* 1.6 MB each */
@@ -328,7 +328,8 @@ static void skipping_member_joins_the_next(void **state)
 
     (void)state;
     net_init(3, 5);
-    while (world_next(&net.w, &h)) /* they start differently here */
+    while (world_next(&net.w, &h)) /* drops the scheduled starts: the members start differently
+                                      here */
         ;
     for (uint32_t order = 0; order < 2; order++) {
         net.members[0].ended_ns = net.members[1].ended_ns = net.members[2].ended_ns = 0;

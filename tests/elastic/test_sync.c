@@ -1,5 +1,5 @@
-/* The coordinator's decisions on shared state: the winner, the receivers, the excluded members, and
- * that a failed sync has no effect. */
+/* The coordinator's decisions on shared state: the selected content, the receivers, and the
+ * excluded members. A failed sync has no effect. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static void start(void)
     tt_coord_start(&f.c, f.now_ns);
 }
 
-/* Members first..first + n join, and form a view with the present ones. */
+/* Members first to first + n - 1 join, and form a view with the existing members. */
 static void come(uint32_t first, uint32_t n, uint32_t nroles)
 {
     for (uint32_t i = first; i < first + n; i++)
@@ -216,7 +216,7 @@ static uint32_t ended(uint32_t i)
         assert_int_equal(f.heard[i].synced.value, revision); \
     } while (0)
 
-/* All n members have the same content at this revision. */
+/* All n members offer the same content at this revision. */
 static void agree_on(uint32_t n, uint64_t revision, uint32_t content)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -265,7 +265,7 @@ static void diverged_members_are_excluded(void **state)
     begin(6, 1);
     agree_on(6, 5, 1);
     offer(0, (struct offer){ P, 6, 1, 0, 0 });
-    offer(1, (struct offer){ P, 7, 1, 0, 0 });     /* a jump */
+    offer(1, (struct offer){ P, 7, 1, 0, 0 });     /* a revision that is too high */
     offer(2, (struct offer){ P, 6, 2, 9, 0 });     /* other arrays */
     offer(3, (struct offer){ P, 3, 4, 0, 0 });     /* behind */
     offer(4, (struct offer){ P, 6, 1, 0, 0 });
@@ -285,7 +285,8 @@ static void receivers_are_no_candidates(void **state)
     (void)state;
     begin(6, 1);
     agree_on(6, 5, 1);
-    offer(0, (struct offer){ R, 6, 7, 0, 0 });     /* most common, but without a sender */
+    offer(0, (struct offer){ R, 6, 7, 0, 0 });     /* the most common content, but without a
+                                                      sender */
     offer(1, (struct offer){ R, 6, 7, 0, 0 });
     offer(2, (struct offer){ R, 6, 7, 0, 0 });
     offer(3, (struct offer){ S, 6, 2, 0, 0 });
@@ -354,8 +355,8 @@ static void call(uint32_t i, uint8_t what)
                                         .value = 1 });
 }
 
-/* All are notified of two members that differ: `one` synced, and its calls are taken back like
- * those of the others; a round keeps its number. */
+/* All are notified of two members that differ. The calls of `one`, which synced, are taken back,
+ * like those of the others; the round keeps its number. */
 static void check_torn(uint32_t one, uint32_t other, uint8_t differs, uint64_t value, uint64_t also)
 {
     for (uint32_t i = 0; i < f.c.nmembers; i++) {
@@ -401,8 +402,8 @@ static void sync_against_call_is_a_mismatch(void **state)
     agree_on(3, 6, 1);
 }
 
-/* Also in the scope of a role; a member that syncs in another scope that can be decided gets its
- * result before. */
+/* Scopes of a role are tested, too. If the sync of another scope can be decided, its members get
+ * their result first. */
 static void mixed_scopes_are_a_mismatch(void **state)
 {
     (void)state;
@@ -430,8 +431,8 @@ static void mixed_scopes_are_a_mismatch(void **state)
     assert_ended(0, TT_ROUND_SAME, 1);
 }
 
-/* After a loss some still sync, and others wait in the next view: the syncing ones are notified,
- * and come there, too. */
+/* After a loss, some members still sync while others wait for the next view: the syncing members
+ * are notified, and join the view, too. */
 static void next_view_waits_for_syncing_members(void **state)
 {
     (void)state;
@@ -456,7 +457,7 @@ static void missing_sender_fails_on_all(void **state)
     for (uint32_t i = 0; i < 3; i++)
         assert_ended(i, TT_ROUND_NOBODY, 5);
     for (uint32_t i = 0; i < 3; i++)
-        offer(i, (struct offer){ P, 5, i, 0, 0 });     /* all behind: a member with an outdated
+        offer(i, (struct offer){ P, 5, i, 0, 0 });     /* all are outdated: a member with an old
                                                           revision is no candidate */
     assert_ended(2, TT_ROUND_NOBODY, 5);
     assert_int_equal(tt_coord_count(&f.c, TT_COORD_IN_VIEW), 3);
@@ -610,7 +611,8 @@ static void roles_sync_apart(void **state)
     assert_int_equal(state_of(0), TT_COORD_LOST);
 }
 
-/* Killed between any two of its records, and once more from a shorter journal. */
+/* The coordinator is killed between any two of its records, and restarted again from a shorter
+ * journal. */
 static void restarted_coordinator_continues(void **state)
 {
     (void)state;
@@ -631,7 +633,8 @@ static void restarted_coordinator_continues(void **state)
         offer(2, (struct offer){ R, 0, 3, 0, 0 });
         assert_int_equal(f.heard[2].plan.nlist, 2);
         vote(2, TT_SYNC_GOT);
-        send_message(0, &(struct tt_elmsg){ /* again: it had ended before this one reconnected */
+        send_message(0, &(struct tt_elmsg){ /* a repeated offer: the sync had ended before this
+                                               member reconnected */
                                             .kind = TT_ELMSG_OFFER,
                                             .what = S,
                                             .epoch = f.c.epoch,

@@ -1,5 +1,5 @@
-/* The transfer of arrays: several state machines in one process, with messages in any order,
- * corrupted, lost with their sender, or false. */
+/* The transfer of arrays: several state machines in one process. Messages arrive in any order, are
+ * corrupted or false, or are lost with their sender. */
 #include "support/unit.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void list_of(struct node *node)
     tt_sync_list(node->list, arrays, node->hashes, ARRAYS);
 }
 
-/* Nodes 0..2 have the same data; the others have other data, except in arrays 2 and 3. Array 5
+/* Nodes 0..2 have the same data; the other nodes have other data, except in arrays 2 and 3. Array 5
  * differs on each node. */
 static void begin(uint64_t seed)
 {
@@ -248,13 +248,13 @@ static void silent_holder_is_not_queried_again(void **state)
     tt_transfer_tick(&f.nodes[4].t, f.now_ns);
     assert_int_equal(f.nodes[4].vote, TT_SYNC_UNABLE);
     f.nodes[0].mute = false;
-    plan(4, all, 3);        /* a new plan: it is tried again */
+    plan(4, all, 3);        /* with the new plan, the transfer is tried again */
     deliver(UINT32_MAX);
     assert_got(4);
 }
 
-/* Messages in flight are lost from time to time, with the connection between two living nodes; both
- * request again over the next one. */
+/* The connection between two live nodes is lost repeatedly, with its messages in flight; both nodes
+ * repeat their requests over the next connection. */
 static void data_of_cut_connection_is_resent(void **state)
 {
     (void)state;
@@ -272,7 +272,8 @@ static void data_of_cut_connection_is_resent(void **state)
     }
 }
 
-/* Node 3 has another content, but is listed as a holder; or node 1 has changed an array since. */
+/* Node 3 has another content, but is listed as a holder; or node 1 has changed an array
+ * afterwards. */
 static void lying_sender_is_found(void **state)
 {
     (void)state;
@@ -332,13 +333,13 @@ static void receivers_become_senders(void **state)
     tt_transfer_plan(&f.nodes[3].t, TT_SYNC_RECEIVES, &content, (uint32_t[]){ 4 }, 1, f.now_ns);
     deliver(UINT32_MAX);
     assert_got(3);
-    plan(4, all, 1);        /* requested again, it replies the same */
+    plan(4, all, 1);        /* after a repeated plan, it votes the same again */
     assert_int_equal(f.nodes[4].votes, 2);
     assert_int_equal(f.nodes[4].vote, TT_SYNC_GOT);
 }
 
-/* Every header byte at its limits, truncated anywhere: returns false, or drops it, without reading
- * past its end (sanitizers). */
+/* Messages with any header byte at its limits, or truncated anywhere, are refused or dropped,
+ * without reads past their end (sanitizers). */
 static void invalid_messages_are_refused(void **state)
 {
     static uint8_t data[FULL];

@@ -1,5 +1,5 @@
-/* What the tests of this folder share. They use the public API of CUDA, so the same files can be
- * compiled for a real GPU (docs/emulation.md); checks that need the emulation test
+/* Shared functions of the tests in this folder. The tests use the public API of CUDA, so they can
+ * also be compiled for a real GPU (docs/emulation.md); checks that need the emulation depend on
  * gpu_is_emulated. */
 #ifndef TESTS_EMU_GPU_H
 #define TESTS_EMU_GPU_H
@@ -17,7 +17,7 @@
 
 bool gpu_is_emulated(void);
 
-/* A gate: a host function that holds a stream until the test opens it. */
+/* A gate: a host function that blocks a stream until the test opens the gate. */
 struct gate {
     _Atomic int open;
 };

@@ -18,7 +18,7 @@ static void add(const struct tutti_emu_launch *l, void **a)
         p[i] += value;
 }
 
-/* Each block counts in the word of every block, then waits until its word is complete. */
+/* Each block increments the words of all blocks, then waits until its own word is complete. */
 static void blocks(const struct tutti_emu_launch *l, void **a)
 {
     int *const p = *(int **)a[0];

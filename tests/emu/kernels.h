@@ -1,4 +1,4 @@
-/* Kernels of the tests. On the emulation they are host functions. */
+/* Kernels of the tests. In the emulation they are host functions. */
 #ifndef TESTS_EMU_KERNELS_H
 #define TESTS_EMU_KERNELS_H
 
@@ -6,8 +6,8 @@
 extern const char kernel_add, kernel_blocks, kernel_fail;
 
 /* kernel_add(int *p, int n, int value): p[i] += value
- * kernel_blocks(int *p): p[block] counts up to the number of blocks, which all wait for each other
- * kernel_fail(): ends with CUDA_ERROR_ASSERT */
+ * kernel_blocks(int *p): p[block] is incremented by every block; all blocks wait for each other
+ * kernel_fail(): fails with CUDA_ERROR_ASSERT */
 void kernels_register(void);
 
 #endif

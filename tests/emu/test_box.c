@@ -1,5 +1,5 @@
-/* Copies of boxes of pitched memory, within a device and between devices: only the box changes.
- * Arrays do not exist in the emulation. */
+/* Copies of boxes of pitched memory, within a device and between devices, change only the box. The
+ * emulation has no arrays. */
 #include "gpu.h"
 
 #include <cuda.h>
@@ -15,7 +15,7 @@ static unsigned char value_at(int x, int y, int z)
     return (unsigned char)(x * 7 + y * 61 + z * 131);
 }
 
-/* Memory of the current device that is filled by value_at, or with 0xee. */
+/* Allocates memory of the current device, filled by value_at, or with 0xee. */
 static struct cudaPitchedPtr box_alloc(bool filled)
 {
     const struct cudaExtent extent = { WIDTH, HEIGHT, DEPTH };
@@ -32,7 +32,7 @@ static struct cudaPitchedPtr box_alloc(bool filled)
     return p;
 }
 
-/* Compares the destination with its definition, and frees it. */
+/* Compares the destination with the expected values, and frees it. */
 static void check_box(struct cudaPitchedPtr p)
 {
     unsigned char host[BYTES];
@@ -89,7 +89,7 @@ static void boxes_between_devices(void **state)
     assert_cuda_error(cudaMemcpy3DPeerAsync(NULL, NULL), cudaErrorInvalidValue);
 }
 
-/* The driver's box from `src` to `dst`. */
+/* Returns the driver's description of the copy from `src` to `dst`. */
 static CUDA_MEMCPY3D driver_box(struct cudaPitchedPtr src, struct cudaPitchedPtr dst)
 {
     return (CUDA_MEMCPY3D){ .srcXInBytes = SX,

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""docs/emulation.md lists every call of the emulated libraries, as emulated or as refused, and no
-other."""
+"""docs/emulation.md lists exactly the calls of the emulated libraries, as emulated or refused."""
 
 import fnmatch
 import os
@@ -33,7 +32,7 @@ def exported(library):
 
 
 def section(library):
-    """The calls that the guide lists as emulated, and the patterns of the refused ones."""
+    """Returns the calls that the guide lists as emulated, and the patterns of refused calls."""
     text = (ROOT / "docs" / "emulation.md").read_text()
     text = text.split(f"### {library}\n")[1].split("\n### ")[0]
     done, refused = text.split("Not emulated:")

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Sanitizers need address space for themselves. */
+/* Sanitizers reserve much address space. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)
@@ -122,7 +122,7 @@ static void visible(void *arg)
 
     (void)arg;
     setenv("TUTTI_EMU_DEVICES", "4", 1);
-    setenv("CUDA_VISIBLE_DEVICES", "2,0,9,1", 1);       /* ends at 9 */
+    setenv("CUDA_VISIBLE_DEVICES", "2,0,9,1", 1);       /* the list ends at the invalid index 9 */
     if (cudaGetDeviceCount(&n) || n != 2)
         _exit(1);
     if (cudaDeviceGetPCIBusId(bus, sizeof(bus), 0) || cudaDeviceGetPCIBusId(all, sizeof(all), 1))
@@ -203,8 +203,8 @@ static cudaGraphExec_t branches(void *mem)
     return exec;
 }
 
-/* The thread of a stream starts with its first work. Without memory for it, the call fails, and a
- * later one is accepted. */
+/* The thread of a stream starts with its first work. Without memory for the thread, the call fails;
+ * a later call succeeds. */
 static void without_threads(void *arg)
 {
     struct rlimit before, limit;
@@ -219,7 +219,8 @@ static void without_threads(void *arg)
         cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking) || cudaEventCreate(&event) ||
         cudaMemsetAsync(p, 0, 100, busy) || cudaStreamCreate(&unused))
         _exit(2);
-    gate_close_stream(&gate, NULL);             /* the blocking stream has to wait for this one */
+    gate_close_stream(&gate, NULL);             /* the blocking stream must wait for the legacy
+                                                   stream */
     exec = branches(p);
     if (getrlimit(RLIMIT_AS, &before))
         _exit(3);

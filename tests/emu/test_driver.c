@@ -73,7 +73,7 @@ static void attributes_describe_an_allocation(void **state)
     assert_int_equal(cuPointerGetAttributes(2, which, out, (CUdeviceptr)&type), 0);
     assert_int_equal(type, 0);
     assert_int_equal(cuMemFree(p), 0);
-    /* perhaps at the same address, but another buffer */
+    /* possibly at the same address, but with another buffer ID */
     assert_int_equal(cuMemAlloc(&q, 1000), 0);
     assert_int_equal(cuPointerGetAttribute(&other_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, q), 0);
     assert_true(id != other_id);

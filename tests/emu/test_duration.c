@@ -1,4 +1,4 @@
-/* Work takes at least as long as on the described device. */
+/* Work takes at least as long as on the device that the settings describe. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static void copies_take_the_time_of_the_described_link(void **state)
     assert_cuda(cudaEventRecord(end, s));
     assert_cuda(cudaStreamSynchronize(s));
     assert_cuda(cudaEventElapsedTime(&ms, start, end));
-    assert_true(ms >= 1.048f + 0.524f + 2.0f);      /* 1000 MB/s, 2000 MB/s, twice 1 ms */
+    assert_true(ms >= 1.048f + 0.524f + 2.0f);      /* 1 MiB at 1000 MB/s and at 2000 MB/s, and
+                                                       twice 1 ms */
     assert_cuda(cudaEventDestroy(start));
     assert_cuda(cudaEventDestroy(end));
     assert_cuda(cudaFree(p));

@@ -1,4 +1,4 @@
-/* Graphs: capture, replay, branches, updates, and captures that are broken off. */
+/* Graphs: capture, replay, branches, updates, and captures that are aborted. */
 #include "gpu.h"
 #include "kernels.h"
 
@@ -80,7 +80,7 @@ static void captured_work_runs_at_each_launch_only(void **state)
     teardown(&f);
 }
 
-/* A gate that another branch opens: passes only if branches overlap. */
+/* Opens the gate of another branch: the graph completes only if branches overlap. */
 static void open_gate(void *arg)
 {
     gate_open(arg);
@@ -156,7 +156,7 @@ static void what_cannot_be_captured_ends_the_capture(void **state)
     assert_cuda(cudaStreamBeginCapture(f.a, cudaStreamCaptureModeGlobal));
     assert_cuda(cudaEventRecord(f.fork, f.a));
     assert_cuda(cudaStreamWaitEvent(f.b, f.fork, 0));
-    assert_cuda(launch_add(f.p, 1, 1, f.b));        /* is never joined */
+    assert_cuda(launch_add(f.p, 1, 1, f.b));        /* this branch is never joined */
     assert_cuda_error(cudaStreamEndCapture(f.a, &graph), cudaErrorStreamCaptureUnjoined);
 
     assert_cuda(cudaEventRecord(f.join, f.b));      /* outside of the capture */
@@ -250,7 +250,7 @@ static void hold_count(cudaGraph_t graph, int *alive)
     assert_cuda(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
 }
 
-/* A launch that runs keeps its objects, although the executable graph is destroyed. */
+/* A running launch keeps its user objects, although the executable graph is destroyed. */
 static void user_objects_outlive_a_running_launch(void **state)
 {
     struct gate gate;
@@ -300,7 +300,8 @@ static void an_update_replaces_the_user_objects(void **state)
     assert_int_equal(second, 0);
 }
 
-/* The graph of the capture is destroyed with its first stream; the other stream is free again. */
+/* The graph of a capture is destroyed with the capture's first stream; the other stream can be used
+ * again. */
 static void a_destroyed_stream_ends_its_capture(void **state)
 {
     enum cudaStreamCaptureStatus status;

@@ -1,4 +1,4 @@
-/* Memory and events of one process that another opens by their handles. */
+/* Memory and events of one process, which another process opens by their handles. */
 #include "gpu.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void copy_exactly(int from, void *to, size_t bytes)
     }
 }
 
-/* A handle with one damaged byte opens part of the same memory or gives an error. */
+/* A handle with one damaged byte opens part of the same memory or returns an error. */
 static void damaged_handles(const struct message *m)
 {
     for (size_t i = 0; i < 8 * sizeof(m->memory); i++) {
@@ -45,8 +45,8 @@ static void damaged_handles(const struct message *m)
     }
 }
 
-/* The other process: waits for the event, checks the memory, and writes to it. Its status says what
- * failed. */
+/* The other process: waits for the event, checks the memory, and writes to it. Its exit status
+ * identifies the failed check. */
 static void use(int from)
 {
     struct message m;

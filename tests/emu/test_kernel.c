@@ -1,5 +1,4 @@
-/* Kernels that the program registers: arguments, order, concurrent blocks, and errors that
- * stick. */
+/* Kernels that the program registers: arguments, order, concurrent blocks, and sticky errors. */
 #include "gpu.h"
 #include "kernels.h"
 
@@ -67,7 +66,8 @@ static void bad_launches_give_errors(void **state)
                       cudaErrorInvalidConfiguration);
 }
 
-/* In a child that starts before this process uses CUDA: the error ends all use of the device. */
+/* In a child that starts before this process uses CUDA: after the error, the device cannot be used
+ * any more. */
 static void break_device(void *arg)
 {
     const dim3 one = { 1, 1, 1 };
@@ -83,7 +83,7 @@ static void break_device(void *arg)
     if (cudaMalloc(&p, 16) != cudaErrorAssert || cudaStreamSynchronize(other) != cudaErrorAssert)
         _exit(3);
     if (cudaGetLastError() != cudaErrorAssert || cudaGetLastError() != cudaErrorAssert)
-        _exit(4);           /* it stays after it was read */
+        _exit(4);           /* the error remains after it was read */
     if (cudaDeviceReset() || cudaMalloc(&p, 16))
         _exit(5);
 }

@@ -120,7 +120,7 @@ static void bad_arguments_give_errors(void **state)
     assert_cuda_error(cudaMalloc(&p, SIZE_MAX / 2), cudaErrorMemoryAllocation);
     assert_cuda(cudaFree(p));
     assert_cuda_error(cudaFree(p), cudaErrorInvalidValue);
-    if (gpu_is_emulated())      /* on a GPU it depends on the driver whether this is found */
+    if (gpu_is_emulated())      /* on a GPU it depends on the driver whether this is detected */
         assert_cuda_error(cudaMemcpy(host, p, 16, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
 }
 

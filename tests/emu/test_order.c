@@ -1,5 +1,5 @@
-/* Random work of several streams, joined by events and by the legacy stream, gives the result of
- * the same work in the order of its calls. */
+/* Random work on several streams, ordered by events and by the legacy stream, has the same result
+ * as in the order of the calls. */
 #include "gpu.h"
 
 #include <string.h>
@@ -61,7 +61,8 @@ static void fill(struct run *r, struct random *rnd, int i, cudaStream_t s)
     memset(r->model[i] + at, (int)value, n);
 }
 
-/* Copies from the buffer of stream `from` on stream `to`; events order both ways. */
+/* Copies from the buffer of stream `from` on stream `to`; events order the copy after earlier and
+ * before later work of `from`. */
 static void transfer(struct run *r, struct random *rnd, int to, int from)
 {
     const unsigned at = below(rnd, WORDS), n = 1 + below(rnd, WORDS - at);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Another thread works on its default stream while that of the first is held. */
+/* Another thread uses its default stream while that of the first thread is blocked. */
 static void *copy_on_default_stream(void *arg)
 {
     char *const host = arg;

@@ -42,7 +42,7 @@ static void streams_run_in_order(void **state)
     assert_cuda(cudaStreamDestroy(s));
 }
 
-/* Numbers beyond the range become the nearest priority, as in CUDA. */
+/* Values outside the range become the nearest priority, as in CUDA. */
 static void streams_have_priorities(void **state)
 {
     int lowest, highest, priority;

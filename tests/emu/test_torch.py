@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""PyTorch on the emulation: tensors move to devices and back, with streams, events and pinned
-memory. Its own kernels cannot run, and fail with an error. Skipped without
+"""PyTorch on the emulation: tensors are copied to devices and back, with streams, events and pinned
+memory. The kernels of PyTorch cannot run, and fail with an error. Skipped without
 scripts/install-torch.sh."""
 
 import os
@@ -15,7 +15,7 @@ PYTHON = ROOT / os.environ.get("TUTTI_TEST_TORCH", "build/torch") / "bin" / "pyt
 
 
 def run(program, **environment):
-    """The output of a program with the libraries of the emulation in place of the real ones."""
+    """Returns the output of a program that uses the emulated instead of the real libraries."""
     libraries = " ".join(str(BUILD / "emu" / name) for name in ("libcuda.so.1", "libcudart.so.13"))
     variables = {**os.environ, "LD_PRELOAD": libraries, "TUTTI_EMU_QUIET": "1", **environment}
     result = subprocess.run([str(PYTHON), "-c", program], env=variables, capture_output=True,

@@ -46,7 +46,7 @@ static void a_buffer_grows_in_place(void **state)
     allow(p, GRANULE);
     assert_int_equal(cuMemMap(p + GRANULE, GRANULE, 0, second, 0), 0);
     allow(p + GRANULE, GRANULE);
-    assert_int_equal(cuMemcpyHtoD(p + GRANULE - 32, out, 64), 0);       /* across both */
+    assert_int_equal(cuMemcpyHtoD(p + GRANULE - 32, out, 64), 0);       /* across both mappings */
     assert_int_equal(cuMemcpyDtoH(in, p + GRANULE - 32, 64), 0);
     assert_memory_equal(in, out, 64);
     assert_int_equal(cuMemcpyHtoD(p + 2 * GRANULE - 32, out, 64), CUDA_ERROR_INVALID_VALUE);
@@ -54,7 +54,7 @@ static void a_buffer_grows_in_place(void **state)
     assert_int_equal(cuMemAddressFree(p, 4 * GRANULE), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuMemUnmap(p, 2 * GRANULE), 0);
     assert_int_equal(cuMemRelease(first), 0);
-    assert_int_equal(cuMemMap(p, GRANULE, 0, second, 0), 0);        /* the other memory */
+    assert_int_equal(cuMemMap(p, GRANULE, 0, second, 0), 0);        /* maps the second memory */
     allow(p, GRANULE);
     assert_int_equal(cuMemcpyDtoH(in, p, 32), 0);
     assert_memory_equal(in, out, 32);

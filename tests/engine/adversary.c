@@ -251,7 +251,7 @@ static void use_letter(struct world *w, uint32_t me, const struct tt_place *at)
     enqueue(w, from, me, SEE_USED);
 }
 
-/* Returns true if it is complete, false if only started. */
+/* Returns true if the send is complete, false if it was only started. */
 static bool send_segment(struct world *w, uint32_t me, uint32_t to, const struct tt_action *a)
 {
     struct pair *p = &w->pair[me][to];

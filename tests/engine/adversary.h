@@ -1,5 +1,6 @@
 /* The executors of all ranks under an adversary, which chooses the rank that runs, and when each
- * message, arrival and credit is delivered. No bytes move; the search is for a deadlock. */
+ * message, arrival and credit is delivered. No bytes are transferred; the search is for a
+ * deadlock. */
 #ifndef TESTS_ENGINE_ADVERSARY_H
 #define TESTS_ENGINE_ADVERSARY_H
 

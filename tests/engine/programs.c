@@ -235,7 +235,7 @@ static bool has_turn(const struct drawing *d, uint32_t rank, const struct tt_ste
     return true;
 }
 
-/* Emits the visits one after the other, where possible, or with their steps mixed. */
+/* Emits the visits in sequence, where possible, or with their steps interleaved. */
 static void emit(struct drawing *d, uint32_t rank, uint64_t k, bool mixed)
 {
     struct rank_round *rr = &d->at[rank];

@@ -15,7 +15,7 @@ struct rig {
     struct tt_exec_conf conf;
     struct tt_exec x;
     struct tt_exec_peer peers[4];
-    bool direct;            /* how waits open */
+    bool direct;            /* whether waits open for direct puts */
     bool late;              /* puts are only started: the test calls tt_exec_sent */
     struct tt_action log[LOG_MAX];      /* actions since the start of the last go() */
     uint32_t n;
@@ -146,8 +146,8 @@ static void send_to_three(struct tt_sched *s, const struct tt_coll *c, uint64_t 
         tt_sched_put(s, 1 + i % 3, tt_src(i), tt_dst(i), 10 + 31 * i % 97, i);
 }
 
-/* With any credit in any order, no stream is further ahead of it than its slots, whose number may
- * differ per peer, and no slot is used twice. */
+/* For any sequence of credits, no stream is ahead of its credit by more than its slots, whose
+ * number may differ per peer, and no slot is used twice. */
 static void sender_stays_within_its_depth(void **state)
 {
     uint32_t consumed[3][TT_EXEC_STREAMS_MAX], issued[3][TT_EXEC_STREAMS_MAX];
@@ -256,8 +256,8 @@ static void direct_data_may_use_longer_puts(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
-/* With four slots: three segments are a quarter of the message; the fourth slot is the last one;
- * then as many as there is credit for. */
+/* With four slots, puts have three segments (a quarter of the message), one (only the fourth slot
+ * is left), and two (as much as the credit permits). */
 static void slot_data_may_use_longer_puts(void **state)
 {
     struct rig *g = rig_init(send_100, 8, 0, 1, 4);
@@ -349,8 +349,8 @@ static void send_400(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_put(s, 1, tt_src(0), tt_dst(0), 400, 0);
 }
 
-/* Only a step that overwrites it, or the limit of segments in flight, makes the completion of a put
- * relevant. */
+/* The completion of a put matters only to a step that overwrites its source, and to the limit of
+ * segments in flight. */
 static void completion_matters_only_to_waiting_steps(void **state)
 {
     struct rig *g = rig_init(send_then_overwrite, 8, 0, 1, 16);
@@ -428,8 +428,7 @@ static void flows_open_before_puts_and_copies(void **state)
 
     (void)state;
     g->n = 0;
-    assert_true(tt_exec_next(&g->x, &g->log[0]));   /* its peer is known from then on: all are
-                                                       ready */
+    assert_true(tt_exec_next(&g->x, &g->log[0]));   /* before any peer is ready; then all are */
     perform(g, &g->log[0]);
     for (uint32_t peer = 1; peer < 4; peer++)
         ready(g, peer, false, false);
@@ -523,8 +522,8 @@ static void slots_are_read_in_freeing_order(void **state)
     assert_true(tt_exec_finished(&g->x));
 }
 
-/* 49 steps, then 16: the last of them would take the place of the first in the window, unless that
- * one stays. */
+/* 49 steps, then 16: the last step may replace the first one in the window only when that one is
+ * no longer needed. */
 static void a_full_window(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
 {
     (void)c;
@@ -751,8 +750,8 @@ static void pipe_is_staged_without_mapped_slots(void **state)
         credit(g, 2, 4);
         assert_true(tt_exec_sent(&g->x, find(g, TT_ACT_PUT)->step, 1));
         assert_int_equal(go(g), 0);     /* the first is still being read */
-        for (uint32_t seq = 0; seq < 200; seq++)    /* not started, or already reported; or of no
-                                                       put */
+        for (uint32_t seq = 0; seq < 200; seq++)    /* reported before, not started, or of another
+                                                       step than a put */
             if (seq == 1 || seq >= 4)
                 assert_false(tt_exec_sent(&g->x, 2, seq));
         assert_false(tt_exec_sent(&g->x, 2, UINT32_MAX) || tt_exec_sent(&g->x, 0, 0) ||
@@ -881,8 +880,8 @@ static uint32_t check_stages(const struct rig *g, bool used[TT_EXEC_STAGES], uin
     return count_of(g, TT_ACT_REDUCE);
 }
 
-/* Three get all that they can use. The fourth leaves some for the fifth: whichever comes first, all
- * get some. */
+/* Three pipes get all the staging that they can use. The fourth leaves some for the fifth: in any
+ * order, all get some. */
 static void staging_is_shared_by_all_pipes(void **state)
 {
     struct rig *g = rig_init(five_pipes, 8, 0, 1, 16);
@@ -1024,7 +1023,7 @@ static void exchange_and_copy(struct tt_sched *s, const struct tt_coll *c, uint6
                                                        sent */
 }
 
-/* Only steps that depend on no pending step, whatever else there is. */
+/* Only steps may run that depend on no pending step. */
 static void waiting_straight_program_may_copy(void **state)
 {
     struct rig *g = rig_init(exchange_and_copy, 8, 8, 1, 1);
@@ -1061,7 +1060,8 @@ static void wait_twice(struct tt_sched *s, const struct tt_coll *c, uint64_t k)
     tt_sched_wait(s, 1, tt_dst(8 * k), 8, (uint32_t)k);
 }
 
-/* The round, not the number of loaded ones, which is equal from the beginning. */
+/* The report has the current round, not the number of loaded rounds, which is 2 from the
+ * beginning. */
 static void waiting_round_is_reported(void **state)
 {
     struct rig *g = rig_init(wait_twice, 8, 8, 1, 1);

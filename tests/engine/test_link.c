@@ -131,7 +131,8 @@ static void ends_fini(void)
     free(b.region);
 }
 
-/* Starts both ends as if messages had been sent from a to b and consumed; units of each ring. */
+/* Starts both ends as if a had sent these numbers of cells, and of units in each ring, and b had
+ * consumed them. */
 static void begin_at(uint32_t cells, uint32_t units)
 {
     const uint64_t head = (uint64_t)(uint16_t)cells << 48 | (uint64_t)(uint16_t)units << 32 | units;

@@ -121,8 +121,8 @@ static void draw_two(struct tt_prng *p)
     two.then_bytes = two.segment_bytes + 1 + tt_prng_below(p, BYTES_MAX - two.segment_bytes);
     if (two.first.block == two.then.block && two.first.stride == two.then.stride &&
         two.first.offset == two.then.offset &&
-        two.then_bytes > two.first_bytes)       /* behind the common end, too much may be
-                                                   required */
+        two.then_bytes > two.first_bytes)       /* beyond the last common byte, more bytes than
+                                                   necessary may be required */
         two.first_bytes = two.then_bytes;
 }
 

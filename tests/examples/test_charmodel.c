@@ -57,7 +57,8 @@ static void gradients_match_finite_differences(void **state)
     free(scratch);
 }
 
-/* So any number of workers uses the same examples. */
+/* The gradients of the parts of a batch add up to its gradient, so any number of workers can
+ * divide it. */
 static void partial_gradients_sum_up(void **state)
 {
     uint8_t room[500];

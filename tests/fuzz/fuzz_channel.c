@@ -1,7 +1,7 @@
-/* Messages over a stream from a peer that sends anything. First byte: bit 0, whether the stream
- * is TLS (then the input precedes any handshake), bits 1..7 how the rest is split into pieces.
- * No message is longer than permitted, a plain one equals its bytes, and an ended channel stays
- * ended. */
+/* Messages over a stream from a peer that sends anything. First byte: bit 0, whether the stream is
+ * TLS (then the input precedes any handshake), bits 1..7 how the rest is split into pieces. No
+ * message is longer than permitted, one without TLS equals its bytes, and a channel that has ended
+ * stays ended. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -275,7 +275,7 @@ static void say(struct world *w, struct conn *c, const struct tt_elmsg *m, uint6
                 now_ns);
 }
 
-/* One member of each connection is in the first view. */
+/* Adds a member for each connection, and admits all of them to the first view. */
 static void gather(struct world *w, uint32_t nroles, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < NCONNS; i++) {
@@ -362,7 +362,7 @@ static size_t peer_message(const struct world *w, uint8_t *out, uint8_t what, ui
     return tt_writer_bytes(&to);
 }
 
-/* Events from its own program and connections, except calls and operations. */
+/* Events from the member's own program and connections, except calls and operations. */
 static void member_event(struct world *w, uint8_t what, uint8_t n, uint64_t now_ns)
 {
     static const struct tt_ring_link links[MEMBERS];
@@ -400,7 +400,7 @@ static void member_event(struct world *w, uint8_t what, uint8_t n, uint64_t now_
     }
 }
 
-/* Admits it to a view of four. */
+/* Admits the member to a view of four. */
 static void admit(struct world *w, uint64_t now_ns)
 {
     const struct tt_elmsg welcome = { .kind = TT_ELMSG_WELCOME, .id = 1, .value = TT_SECOND },

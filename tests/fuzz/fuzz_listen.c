@@ -1,6 +1,6 @@
 /* Arbitrary text as the address on which a coordinator listens. No name is resolved, and no socket
- * is opened. An error contains the text; each accepted address can be formatted, and only if all
- * are local, no other host can connect. */
+ * is opened. An error contains the text. Each accepted address can be formatted. If and only if all
+ * of them are local, no other host can connect. */
 #include <netdb.h>
 #include <stddef.h>
 #include <stdint.h>

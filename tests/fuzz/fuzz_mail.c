@@ -18,7 +18,7 @@ static uint32_t read_u32(const uint8_t *at)
     return v;
 }
 
-/* Reads the payload like an operation: a byte of each line, and the last. */
+/* Reads the payload like an operation: one byte of each cache line, and the last byte. */
 static void look(const struct tt_mailbox *box, const struct tt_mail *m)
 {
     const uint8_t *at = m->payload;

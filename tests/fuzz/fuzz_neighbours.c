@@ -1,4 +1,4 @@
-/* Responses of neighbours in the control overlay (comm/neighbours.h): their times are foreign. Any
+/* Responses of neighbours in the control overlay (comm/neighbours.h), with untrusted times. Any
  * times must leave bounds that are numbers, and queries must stay bounded. Input: per step a byte
  * of neighbour, a byte of how much time passes, and the times of the response. */
 #include <stdint.h>

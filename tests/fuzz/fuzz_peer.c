@@ -389,8 +389,8 @@ static void ready(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_rea
                sizeof msg - (how & REFUSE ? 1 : 0));
 }
 
-/* Writes a flow word: of an open flow, with the right generation and any number; or anything
- * anywhere. */
+/* Writes a flow word: any number with the generation of an open flow, or an arbitrary value in an
+ * arbitrary word. */
 static void word(struct scene *s, struct tt_peer *p, uint8_t how, struct tt_reader *r)
 {
     const struct tt_op *op = s->nops ? s->op[how & OTHER_OP ? s->nops - 1 : 0] : NULL;

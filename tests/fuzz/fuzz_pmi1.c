@@ -1,5 +1,5 @@
-/* PMI-1, and the handshake of PMI_PORT, with a launcher that sends any lines. They always end, and
- * our own lines stay single lines. */
+/* PMI-1, and the handshake of PMI_PORT, with a launcher that sends any lines. Both always
+ * terminate, and the lines that we send stay single lines. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "ringorder/ring_order.h"
 #include "ringorder/ring_predict.h"
 
-#define PEERS_MAX 24u       /* maximum to be ordered: larger matrices would make inputs slow */
+#define PEERS_MAX 24u       /* maximum to be ordered: larger matrices take too long */
 
 static void order(const struct tt_ring_matrix *m)
 {

@@ -35,8 +35,8 @@ static void read_card(const uint8_t *data, size_t bytes)
         tt_assert(tt_member_card_candidates(&card, &card, place, at) <= TT_CARD_ADDRESSES);
 }
 
-/* A number of this member, and the words of others: any words make bounded news, which are written
- * as they were read. */
+/* A number of this member, and words of another one: any words are read as bounded numbers, which
+ * are written as they were read. */
 static void read_news(const uint8_t *data, size_t bytes)
 {
     uint64_t in[TT_MEMBERSHIP_WORDS], out[TT_MEMBERSHIP_WORDS], near;

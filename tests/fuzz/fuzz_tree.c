@@ -76,7 +76,7 @@ static void check(const struct tt_tree *t)
         tt_assert(t->sentence && t->status >= TUTTI_ERR_INVALID);
 }
 
-/* One frame for connection c of the target, or for its parent's if c is NULL. */
+/* Passes one frame to the target: from connection c, or from its parent if c is NULL. */
 static void give(struct target *t, struct conn *c, uint8_t what, uint8_t type, const uint8_t *said,
                  size_t bytes, uint64_t now_ns)
 {
@@ -184,8 +184,8 @@ static void attack_parsers(const uint8_t *data, size_t bytes)
     walk(data, bytes, NULL);
 }
 
-/* Any places of all ranks, each of one of two hosts: the layout has the same. Input: for each rank
- * {host and size of the place u8, value u8}. */
+/* Encodes arbitrary places of all ranks, each on one of two hosts: the layout has the same places.
+ * Input: for each rank {host and size of the place u8, value u8}. */
 static void encode(const uint8_t *data, size_t bytes)
 {
     uint8_t places[NRANKS][TT_TREE_PLACE_MAX], packed[NRANKS][TT_RECORD_OVERHEAD + sizeof *places];

@@ -1,6 +1,6 @@
 /* The FIFO of a device, to which kernels may write anything: the proxy passes only valid window
- * accesses to its sink, and replies or ends. The input: the mode, then triggers of 16 bytes, in the
- * order of writing. */
+ * accesses to its sink, and replies or terminates. The input: the mode, then triggers of 16 bytes,
+ * in the order of writing. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

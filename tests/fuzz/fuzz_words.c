@@ -56,7 +56,7 @@ static void check_sizes(const struct tt_sizes *s, enum tt_param_id segment, enum
               (int64_t)s->eager_bytes <= tt_params[eager].value_max);
 }
 
-/* Cards are added in the order of ranks, and in a new store if there are all. */
+/* Adds cards in the order of ranks; after the last rank, the next card begins a new store. */
 static void read_one_card(struct tt_world *w, const uint8_t *data, size_t bytes)
 {
     static const uint32_t all[] = { 0, 1, 2, 3, 4 };

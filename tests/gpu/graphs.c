@@ -138,7 +138,7 @@ exec_t capture_end_exec(struct world *w, int rank)
     return exec;
 }
 
-/* A copy from memory that is freed before the copy runs. */
+/* Copies from memory that is freed before the copy runs. */
 bool device_break(struct world *w, int rank)
 {
     tt_cuda_stream streams[2];

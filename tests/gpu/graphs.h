@@ -1,4 +1,4 @@
-/* CUDA graphs of a world's ranks, by the driver library. */
+/* CUDA graphs of a world's ranks, by calls of the driver library. */
 #ifndef TESTS_GPU_GRAPHS_H
 #define TESTS_GPU_GRAPHS_H
 
@@ -9,10 +9,10 @@ typedef void *exec_t;
 
 enum { CAPTURE_GLOBAL = 0, CAPTURE_THREAD = 1 };    /* CUstreamCaptureMode */
 
-/* Captures the stream of a rank; capture_end asserts success. */
+/* Starts to capture the stream of a rank; capture_end asserts success. */
 void capture_begin(struct world *w, int rank, int mode);
 graph_t capture_end(struct world *w, int rank);
-/* The same, and returns the error of CUDA. */
+/* As capture_end, but returns the error of CUDA. */
 tt_cuda_result capture_end_error(struct world *w, int rank, graph_t *graph);
 
 exec_t graph_instantiate(struct world *w, int rank, graph_t graph);
@@ -24,8 +24,8 @@ void exec_launch(struct world *w, int rank, exec_t exec);
 void exec_launch_on(struct world *w, int rank, exec_t exec, tt_cuda_stream stream);
 
 void device_reset(int device);
-/* Causes an error of the rank's device that sticks until its reset, and returns true. Returns false
- * if the device is not emulated. */
+/* Causes an error of the rank's device that persists until its reset, and returns true. Returns
+ * false if the device is not emulated. */
 bool device_break(struct world *w, int rank);
 
 /* Ends a capture and instantiates it; the graph is destroyed. */

@@ -1,4 +1,4 @@
-/* Results of operations on device memory are those of the same operations on host memory. */
+/* Operations on device memory have the same results as on host memory. */
 #include "world.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct scenario {
 static const char *const kinds[] = { "allreduce", "reduce", "reduce_scatter", "allgather",
                                      "broadcast", "gather", "scatter", "alltoall" };
 
-/* Blocks of the larger buffers. */
+/* Returns the number of blocks of `count` elements in a source or destination buffer. */
 static size_t rows_of(const struct scenario *s, bool dst)
 {
     const size_t n = (size_t)s->w->n;
@@ -42,7 +42,7 @@ static size_t rows_of(const struct scenario *s, bool dst)
     }
 }
 
-/* Writes 1 or 2 in the type: sums and products of four ranks are exact in every type. */
+/* Writes 1 or 2 as a value of the type: sums and products of four ranks are exact in every type. */
 static void put_number(void *at, tutti_dtype type, unsigned value)
 {
     static const uint16_t f16[] = { 0, 0x3c00, 0x4000 }, bf16[] = { 0, 0x3f80, 0x4000 };
@@ -102,7 +102,7 @@ struct buffers {
     char *device_src[WORLD_RANKS], *device_dst[WORLD_RANKS];
 };
 
-/* Offset of the smaller buffer in the larger one, in place. */
+/* Returns the offset of the smaller buffer in the larger one, for calls in place. */
 static size_t own_block(const struct scenario *s, int r)
 {
     return (size_t)r * s->count * tutti_dtype_bytes(s->type);
@@ -239,7 +239,8 @@ static void all_types_and_operations_give_the_results_of_host_memory(void **stat
     world_close(&w);
 }
 
-/* Chunks of 4096 bytes: 20,000 elements are 20 chunks and more, and sizes around a chunk's end. */
+/* Chunks of 4096 bytes: 20,000 elements take at least 20 chunks; other sizes are near the end of a
+ * chunk. */
 static void check_chunks(int n, bool pulled)
 {
     static const size_t counts[] = { 0, 1, 1023, 1024, 1025, 20000 };

@@ -30,7 +30,7 @@ static uint32_t value_of(int rank, unsigned round, size_t at)
     return (uint32_t)(at * 2654435761u + (size_t)rank * 40503u + round);
 }
 
-/* Lists with empty pieces, and pieces for no rank, some or all; an index is listed twice. */
+/* Draws lists with empty pieces, and pieces for none, some or all ranks; an index occurs twice. */
 static void draw_lists(struct lists *l, unsigned *seed)
 {
     size_t n = 0;
@@ -139,7 +139,7 @@ static void check_round(struct world *w, struct member *m, unsigned round)
     free(got);
 }
 
-/* The lists are written after the calls, while the streams are held. */
+/* The lists are written after the calls, while gates hold the streams. */
 static void lists_are_read_in_stream_order(void **state)
 {
     struct member m[RANKS];
@@ -178,7 +178,7 @@ static void lists_are_read_in_stream_order(void **state)
     world_close(&w);
 }
 
-/* Each launch has other lists. */
+/* Each launch uses different lists. */
 static void exchanges_are_captured(void **state)
 {
     struct member m[RANKS];
@@ -210,7 +210,7 @@ static void exchanges_are_captured(void **state)
     world_close(&w);
 }
 
-/* The caller may overwrite the operation and its strings when the call has returned. */
+/* The caller may overwrite the operation and its strings after the call has returned. */
 static void the_algorithm_is_copied(void **state)
 {
     static const char *const names[] = { "heads_direct", "heads_gathered" };
@@ -312,7 +312,7 @@ static void missing_buffers_fail_all_ranks(void **state)
     }
 }
 
-/* Rank 1 declares another maximum: the communicator ends, and no rank waits. */
+/* Rank 1 declares another maximum: the communicator fails, and no rank hangs. */
 static void different_declarations_end_all_ranks(void **state)
 {
     struct member m[RANKS];
@@ -336,7 +336,7 @@ static void different_declarations_end_all_ranks(void **state)
     world_close(&w);
 }
 
-/* Rank 1 has a list that is not valid: all ranks return the same status, and no buffer changes. */
+/* Rank 1 has an invalid list: all ranks return the same status, and no buffer changes. */
 static void an_invalid_list_fails_all_ranks(void **state)
 {
     static const struct {

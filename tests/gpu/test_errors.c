@@ -60,7 +60,7 @@ static void wrong_memory_is_refused_by_name(void **state)
     world_close(&w);
 }
 
-/* The buffer begins and ends in allocations that are side by side. */
+/* The buffer spans two adjacent allocations. */
 static void a_buffer_of_two_allocations_is_refused(void **state)
 {
     enum { N = 12, BYTES = 2 << 20 };
@@ -90,8 +90,8 @@ static void a_buffer_of_two_allocations_is_refused(void **state)
 #define PIECE ((tt_cuda_address)1 << 20)
 static tt_cuda_address hole;            /* a piece that is not mapped */
 
-/* As the driver describes memory that was mapped in pieces. In the order in which it is asked for:
- * kind, device, start, size, IPC. */
+/* Returns the attributes of memory that was mapped in pieces, in the order of the query: kind,
+ * device, start, size, IPC. */
 static tt_cuda_result describe_pieces(unsigned n, const int *attributes, void **out,
                                       tt_cuda_address p)
 {
@@ -157,8 +157,8 @@ static void invalid_values_are_refused(void **state)
     world_close(&w);
 }
 
-/* Sizes that wrap: the last byte would be that of another part of the same allocation. */
-/* Collectives with one block per rank, and puts. */
+/* Calls collectives with one block per rank, and puts, with sizes that overflow: the last byte
+ * would be in another part of the same allocation. */
 static void refuse_blocks(tutti_gpu *gpu, char *mem, size_t n, tutti_dtype type, void *stream)
 {
     assert_status(tutti_gpu_reduce(mem, mem, n, type, TUTTI_SUM, 0, gpu, stream),
@@ -262,7 +262,8 @@ static void a_group_is_checked_before_it_starts(void **state)
     world_close(&w);
 }
 
-/* Each field of the option structs that has a range: the message names the field and its value. */
+/* Each field of the option structs with a limited range is checked: the message names the field and
+ * its value. */
 static void options_out_of_range_are_named(void **state)
 {
     static const struct {
@@ -348,7 +349,7 @@ static void a_device_that_does_not_exist_is_refused(void **state)
     world_close(&w);
 }
 
-/* Rank 1 never calls: rank 0 waits in the operation, and rank 1's abort ends it. */
+/* Rank 1 never calls: rank 0 waits in the operation until rank 1 aborts. */
 static void an_abort_releases_the_streams(void **state)
 {
     tutti_gpu_request *request;
@@ -371,8 +372,8 @@ static void an_abort_releases_the_streams(void **state)
     world_close(&w);
 }
 
-/* The stream is held by a gate: the abort does not wait for it, and the stream is not held
- * later. */
+/* A gate holds the stream. The abort does not wait for it, and the operation does not block the
+ * stream later. */
 static void an_abort_ends_an_operation_that_has_not_started(void **state)
 {
     tutti_gpu_request *request;
@@ -433,7 +434,7 @@ static void a_lost_rank_releases_the_stream(void **state)
     world_close(&w);
 }
 
-/* The stream does not reach the operation, which waits for the gate. */
+/* The stream waits for a gate, so it does not reach the operation. */
 static void a_device_error_ends_an_operation_that_has_not_started(void **state)
 {
     tutti_gpu_request *request;
@@ -453,7 +454,7 @@ static void a_device_error_ends_an_operation_that_has_not_started(void **state)
         assert_status(tutti_gpu_flush(w.gpu[0]), TUTTI_ERR_SYSTEM);
         tutti_gpu_destroy(w.gpu[0]);
         w.gpu[0] = NULL;
-        device_reset(0);            /* frees its memory */
+        device_reset(0);            /* also frees the device's memory */
     } else {
         tutti_gpu_abort(w.gpu[0]);
         gate_lift(&gate);

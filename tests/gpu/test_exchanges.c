@@ -1,5 +1,5 @@
-/* Launches of captured all-to-alls, allgathers and barriers between ranks of this process: after
- * the first one they need no worker, and have the same results and errors. */
+/* Launches of captured all-to-alls, allgathers and barriers between ranks of this process. After
+ * the first launch they need no worker, but have the same results and errors. */
 #include "graphs.h"
 
 #include <sched.h>
@@ -38,8 +38,8 @@ static void sync_all(struct world *w)
 
 /* ---- results ---- */
 
-/* An all-to-all of `bytes` per rank. The blocks that a rank has received, rotated by one, are those
- * that it sends at the next launch: the data of all launches differ. */
+/* An all-to-all of `bytes` per rank. Each launch sends the blocks that the previous one received,
+ * rotated by one, so all launches have different data. */
 static exec_t capture_rotation(struct world *w, int r, char *src, char *dst, size_t bytes)
 {
     const size_t others = (RANKS - 1) * bytes;
@@ -59,7 +59,7 @@ static exec_t capture_rotation(struct world *w, int r, char *src, char *dst, siz
     return exec;
 }
 
-/* The values of the blocks after a launch. */
+/* Computes the values of the blocks after a launch. */
 static void rotate(unsigned char value[RANKS][RANKS])
 {
     unsigned char was[RANKS][RANKS];
@@ -70,7 +70,7 @@ static void rotate(unsigned char value[RANKS][RANKS])
             value[r][b] = was[(b + 1) % RANKS][r];
 }
 
-/* Up to seven launches of each rank are queued, and the ranks are launched in changing orders. */
+/* Up to seven launches of each rank are queued, and the order of the ranks varies. */
 static void queued_launches_do_not_overwrite_each_other(void **state)
 {
     static const size_t sizes[] = { 1, 1000, 8192 };
@@ -170,7 +170,8 @@ static void exchanges_and_other_operations_share_a_graph(void **state)
     world_close(&w);
 }
 
-/* Rank 0 calls what rank 1 replays; long blocks; a group of two operations: as before. */
+/* No exchanges: a call on one rank that another one replays, long blocks, and a group of two
+ * operations. */
 static void other_operations_stay_with_the_workers(void **state)
 {
     enum { LONG = 200000, LAUNCHES = 3 };
@@ -283,7 +284,7 @@ static void a_deadline_names_the_rank_that_did_not_launch(void **state)
     assert_says("(graphs that match at their first launch must match at all later ones)");
     exec_launch(&p.w, 1, p.exec[1]);            /* its communicator was aborted */
     world_sync(&p.w, 1);
-    exec_launch(&p.w, 0, p.exec[0]);            /* released */
+    exec_launch(&p.w, 0, p.exec[0]);            /* released at once */
     world_sync(&p.w, 0);
     pair_close(&p);
 }
@@ -305,7 +306,7 @@ static void an_abort_releases_an_exchange(void **state)
     pair_close(&p);
 }
 
-/* By the end of its tutti_gpu, or of its graph. */
+/* Rank 1 destroys its tutti_gpu, or its graph. */
 static void a_rank_that_leaves_releases_an_exchange(void **state)
 {
     (void)state;
@@ -429,8 +430,8 @@ static void destroy_waits_for_an_exchange(void **state)
     pair_close(&p);
 }
 
-/* Rank 0's device fails before rank 0 has taken the blocks, which all ranks send. Its tutti_gpu
- * fails (i = 0), or does so while it is destroyed. */
+/* All ranks have sent their blocks, but rank 0's device fails before rank 0 has received them. Its
+ * tutti_gpu reports the error (i = 0), or is destroyed first (i = 1). */
 static void a_device_error_ends_an_exchange(void **state)
 {
     (void)state;

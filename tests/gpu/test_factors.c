@@ -8,7 +8,7 @@
 struct setting {
     const char *name;
     int rounding;
-    bool flushes;       /* denormal results and operands become 0 */
+    bool flushes;       /* results and operands that are denormal become 0 */
 };
 
 static const struct setting settings[] = {
@@ -41,7 +41,7 @@ static const struct factor factors[] = {
     { TUTTI_F32, 0x71800000, 0x00000200, 0x2b800000 },      /* 2^100 * 2^-140 */
     { TUTTI_F16, 0x6400, 0x0010, 0x1400 },                  /* 2^10 * 2^-20 */
     { TUTTI_F64, 0x7e30000000000000, 0x1, 0x3b10000000000000 },     /* 2^996 * 2^-1074 */
-    { TUTTI_I64, 1, (1ull << 53) + 1, 1ull << 53 },         /* as a double: a tie, to even */
+    { TUTTI_I64, 1, (1ull << 53) + 1, 1ull << 53 },         /* as f64: a tie, rounded to even */
     { TUTTI_U64, 1, (1ull << 53) + 3, (1ull << 53) + 4 },
 };
 

@@ -1,5 +1,5 @@
-/* Gets from the device memory of other ranks, and atomics on it: they read what earlier puts have
- * written, in stream order, without a call of the target. */
+/* Gets from the device memory of other ranks, and atomics on it: they read the data of earlier
+ * puts, in stream order, without a call of the target. */
 #include "graphs.h"
 #include "windows.h"
 
@@ -57,7 +57,7 @@ static void gets_return_the_data_of_the_target(void **state)
     }
 }
 
-/* The put is longer than the ring. */
+/* The put does not fit into the ring. */
 static void a_get_reads_earlier_puts_of_its_rank(void **state)
 {
     enum { BYTES = 2000000 };
@@ -91,7 +91,7 @@ static void a_get_reads_earlier_puts_of_its_rank(void **state)
 
 /* ---- atomics ---- */
 
-/* All ranks add to one word of rank 0, and get its previous value: each value once. */
+/* All ranks add to one word of rank 0 and get its previous value: each value is returned once. */
 static void additions_are_atomic(void **state)
 {
     enum { RANKS = 4, ADDS = 50 };

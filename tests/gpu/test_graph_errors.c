@@ -1,5 +1,5 @@
-/* Misuse and failures of operations in CUDA graphs, with a look at the state of the library: memory
- * stays in use until the worker has left it, is limited, and survives a reset of the device. */
+/* Misuse and failures of operations in CUDA graphs. Inspects the state of the library: memory is
+ * kept until the worker no longer uses it, is limited, and survives a reset of the device. */
 #include "graphs.h"
 
 #include <sched.h>
@@ -48,9 +48,9 @@ static bool has_ended(const struct tt_gpu_captured *c)
     return __atomic_load_n(c->word, __ATOMIC_ACQUIRE) == c->generation;
 }
 
-/* The worker copies from the device on a stream that a gate holds. An abort, and a launch after it,
- * must not release the stream of the launch before the worker has ended: the program may then free
- * the memory. */
+/* The worker copies from the device on a stream that a gate holds. Neither an abort nor a later
+ * launch may release the stream of the first launch before the worker has finished: the program may
+ * then free the memory. */
 static void an_abort_keeps_the_stream_until_the_worker_has_ended(void **state)
 {
     enum { BYTES = 40000 };     /* more chunks than a direct unit has */
@@ -95,7 +95,8 @@ static void assert_all(struct world *w, int r, const void *device, size_t bytes,
     free(got);
 }
 
-/* Twice as many operations as the limit allows: the others are staged, with the same result. */
+/* Twice as many operations as the limit allows: the operations above the limit are staged, with the
+ * same result. */
 static void pinned_memory_of_captured_operations_is_limited(void **state)
 {
     enum { BYTES = 4 << 20, PER_OP = 2 * BYTES };
@@ -134,7 +135,8 @@ static tt_cuda_result refuse_to_pin(void *mem, size_t bytes, unsigned flags)
     return 2;       /* CUDA_ERROR_OUT_OF_MEMORY */
 }
 
-/* The first operation makes the memory of staged ones, and the table of captured ones. */
+/* The first operation allocates the memory of staged operations, and the table of captured
+ * operations, before pinning fails. */
 static void a_capture_without_pinned_memory_is_staged(void **state)
 {
     enum { BYTES = 5000 };
@@ -275,7 +277,7 @@ static void overlapping_launches_of_one_capture_are_an_error(void **state)
     assert_status(tutti_gpu_status(w.gpu[0]), TUTTI_ERR_INVALID);
     assert_says("tutti_gpu_allreduce: overlapping launches of CUDA graphs");
     exec_launch(&w, 1, exec[2]);
-    world_sync(&w, 1);          /* with or without the data of rank 0 */
+    world_sync(&w, 1);          /* the result may lack rank 0's data */
     w.cu->stream_destroy(second);
     w.cu->context_pop(&(tt_cuda_context){ 0 });
     for (int i = 0; i < 3; i++)
@@ -293,7 +295,7 @@ int main(void)
         cmocka_unit_test(pinned_memory_survives_a_reset_of_the_device),
         cmocka_unit_test(a_launch_that_destroy_ends_is_an_error),
         cmocka_unit_test(overlapping_launches_of_one_capture_are_an_error),
-        /* the last one: it replaces a function of the driver */
+        /* must be last: it replaces a function of the driver */
         cmocka_unit_test(a_capture_without_pinned_memory_is_staged),
     };
 

@@ -1,5 +1,5 @@
-/* Operations in CUDA graphs: every replay is the operation on the data of that time; launches and
- * calls run in stream order; a graph never holds a stream of a failed or freed tutti_gpu. */
+/* Operations in CUDA graphs: each replay uses the data at that time; launches and calls run in
+ * stream order; a graph never blocks a stream after its tutti_gpu has failed or was freed. */
 #include "graphs.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void assert_all(struct world *w, int r, const void *device, size_t bytes,
     free(got);
 }
 
-/* One operation on all ranks: buffers of RANKS blocks each, for the replay and for the reference. */
+/* One operation on all ranks. Buffers have RANKS blocks each, for the replay and the reference. */
 struct scenario {
     struct world *w;
     size_t count;
@@ -102,7 +102,8 @@ static void assert_replays_as_call(struct scenario *s, tutti_gpu_kind kind)
     free(expected);
 }
 
-/* Short operations have copies in the graph, long ones are chunks. */
+/* The graph copies the data of short operations itself; long operations are transferred in
+ * chunks. */
 static void every_operation_replays_as_a_call(void **state)
 {
     static const size_t counts[] = { 0, 1, 500, 20000 };
@@ -201,8 +202,9 @@ static void launches_and_calls_run_in_stream_order(void **state)
     world_close(&w);
 }
 
-/* A captured operation of two streams starts when both get there, and both continue after it. On
- * parallel branches, operations run in the order of their calls: the last sum sees all others. */
+/* A captured operation of two streams starts when both have reached it, and both continue after it.
+ * On parallel branches, operations run in the order of their calls: the last sum includes all
+ * others. */
 static void branches_of_a_graph_keep_the_order_of_calls(void **state)
 {
     enum { ROUNDS = 30, BYTES = 100 };
@@ -301,7 +303,7 @@ static void an_updated_graph_runs_the_new_operations(void **state)
     world_close(&w);
 }
 
-/* The launch is held by a gate, and its executable graph destroyed: it still runs. */
+/* A gate holds the launch while its executable graph is destroyed: the launch still completes. */
 static void a_running_launch_outlives_its_graph(void **state)
 {
     struct gate gate;
@@ -511,7 +513,7 @@ static void requests_and_mixed_groups_are_refused(void **state)
     ops[0].request = NULL;
     ops[1].gpu = w.gpu[0];
     ops[1].src = ops[1].dst = mem[0];
-    if (world_devices() == 1) {         /* else the stream is of another device */
+    if (world_devices() == 1) {         /* otherwise the stream belongs to another device */
         assert_status(tutti_gpu_group(ops, 2), TUTTI_ERR_INVALID);
         assert_says("same capture");
     }
@@ -521,7 +523,7 @@ static void requests_and_mixed_groups_are_refused(void **state)
     world_close(&w);
 }
 
-/* Synchronization invalidates a capture: calls say so, and the communicator stays usable. */
+/* Synchronization invalidates a capture: calls report this, and the communicator stays usable. */
 static void a_broken_capture_is_named(void **state)
 {
     graph_t graph = NULL;
@@ -546,7 +548,7 @@ static void a_broken_capture_is_named(void **state)
     world_close(&w);
 }
 
-/* The end of the communicator and of the stream during a capture. */
+/* The tutti_gpu, or the stream, is destroyed during a capture. */
 static void a_capture_may_lose_its_communicator_or_its_stream(void **state)
 {
     struct world w;

@@ -30,7 +30,7 @@ static void assert_all(struct world *w, int r, const void *device, size_t bytes,
     free(got);
 }
 
-/* Rank 0's stream is held by a gate: neither rank can complete, and the call has returned. */
+/* A gate holds rank 0's stream: the calls return, but neither rank can complete. */
 static void an_operation_starts_when_the_stream_gets_to_it(void **state)
 {
     tutti_gpu_request *requests[2];
@@ -64,7 +64,7 @@ static void an_operation_starts_when_the_stream_gets_to_it(void **state)
     world_close(&w);
 }
 
-/* Work behind the operation sees its result: a chain without synchronization by the host. */
+/* Later work of the stream uses the operation's result, without synchronization by the host. */
 static void a_stream_continues_when_the_operation_is_complete(void **state)
 {
     enum { ROUNDS = 50, BYTES = 5000 };
@@ -103,7 +103,8 @@ static void a_stream_continues_when_the_operation_is_complete(void **state)
     world_close(&w);
 }
 
-/* A ring of long messages in one group, and two to the same peer, in list order. */
+/* A group of a ring of long messages, and two messages to the same peer that match in list
+ * order. */
 static void sends_and_receives_of_a_group_are_concurrent(void **state)
 {
     enum { N = 4, BYTES = 3000000 };
@@ -153,7 +154,8 @@ static void a_rank_sends_to_itself(void **state)
     world_close(&w);
 }
 
-/* More units than start words: the caller waits for room, and none is lost. */
+/* More operations are pending than there are start words: the caller waits for a free word, and no
+ * operation is lost. */
 static void many_pending_operations_are_bounded(void **state)
 {
     enum { ROUNDS = 2500 };
@@ -170,7 +172,7 @@ static void many_pending_operations_are_bounded(void **state)
     world_close(&w);
 }
 
-/* The stream is held by a gate, so short operations use all slots, and further ones are staged. */
+/* A gate holds the stream, so short operations use all slots, and further ones are staged. */
 static void short_operations_are_right_with_and_without_a_slot(void **state)
 {
     enum { ROUNDS = 40, BYTES = 3000 };
@@ -260,7 +262,7 @@ static void a_job_runs_in_the_order_of_operations(void **state)
 /* ---- pinned memory ---- */
 
 enum { SMALLER = 1 << 20, LARGER = 4 << 20 };
-static tutti_gpu *other_caller;     /* makes its call meanwhile; NULL: has made it */
+static tutti_gpu *other_caller;     /* reserves memory meanwhile; NULL: has done so */
 
 static tt_cuda_result alloc_host(void **out, size_t bytes, unsigned flags)
 {
@@ -274,7 +276,8 @@ static tt_cuda_result alloc_host(void **out, size_t bytes, unsigned flags)
     return 0;
 }
 
-/* While a caller pins memory, another one adds more: that is used from then on. */
+/* While a caller pins memory, another one pins a larger block: both use the larger one from then
+ * on. */
 static void the_largest_memory_is_used(void **state)
 {
     static const struct tt_cuda cu = { .host_alloc = alloc_host };

@@ -1,9 +1,9 @@
-/* Ranks of several processes copy from each other's device memory: with the right data, also after
- * memory was freed and allocated again, and through host memory where there is no handle.
+/* Ranks of several processes copy from each other's device memory. Data is correct, also after
+ * memory was freed and allocated again. Memory without an IPC handle is staged through host memory.
  *
  *     the test -- fork --> rank 0 -- id through a pipe --> ranks 1, 2
  *
- * Only the ranks use CUDA: they are forked before. */
+ * Only the ranks use CUDA: the test forks them before any use of it. */
 #include "support/unit.h"
 
 #include <dlfcn.h>
@@ -120,7 +120,7 @@ static void fill(struct rank *k, int round)
     copy(k, k->dst, host);
 }
 
-/* Block b of the result consists of values[b]. */
+/* Compares the result: block b consists of values[b]. */
 static void compare(struct rank *k, const int *values)
 {
     unsigned char host[RANKS * COUNT];
@@ -175,7 +175,7 @@ static void run_all(struct rank *k, int round)
     compare(k, left);
 }
 
-#define PULLED 5                /* of run_all: three collectives, a send and a receive */
+#define PULLED 5                /* pulls in run_all: three collectives, a send and a receive */
 
 static uint64_t pulled(const struct rank *k)
 {
@@ -186,7 +186,7 @@ static uint64_t pulled(const struct rank *k)
 static struct tt_cuda counting;
 static const struct tt_cuda *driver;
 static _Atomic int opened, closed;
-static _Atomic bool fails;              /* opening does */
+static _Atomic bool fails;              /* opening fails */
 
 static tt_cuda_result count_open(tt_cuda_address *out, tt_cuda_ipc handle, unsigned flags)
 {
@@ -202,7 +202,7 @@ static tt_cuda_result count_close(tt_cuda_address mem)
     return driver->ipc_close(mem);
 }
 
-/* A job of the worker. */
+/* Replaces the driver's functions; run by the worker. */
 static tutti_status count_calls(tutti_comm *comm, void *gpu)
 {
     (void)comm;
@@ -214,7 +214,7 @@ static tutti_status count_calls(tutti_comm *comm, void *gpu)
     return TUTTI_OK;
 }
 
-/* Each allocation is opened once. A new one at the same address is opened again. */
+/* Each allocation is opened once. A new allocation at the same address is opened again. */
 static void copy_from_devices(struct rank *k)
 {
     EXPECT(!tutti_gpu_run(k->gpu, count_calls, k->gpu));
@@ -230,8 +230,8 @@ static void copy_from_devices(struct rank *k)
     }
 }
 
-/* Rank 1 can open no memory: collectives and the messages that it receives are staged. It tries
- * each only once. */
+/* Rank 1 cannot open memory: collectives and the messages that it receives are staged. It does not
+ * repeat failed attempts. */
 static void stage_what_cannot_be_opened(struct rank *k)
 {
     static const uint64_t messages[RANKS] = { 1, 1, 2 };
@@ -251,8 +251,8 @@ static void stage_what_cannot_be_opened(struct rank *k)
 
 #define OPEN_MAX 64             /* allocations that a tutti_gpu can have open */
 
-/* More allocations than can be open: further ones are staged, the open ones are still copied
- * from. */
+/* More allocations than a tutti_gpu can open: further ones are staged, but data of the open ones is
+ * still copied directly. */
 static void fill_the_table(struct rank *k)
 {
     unsigned char *first;
@@ -298,7 +298,8 @@ static void stage_without_peer_access(struct rank *k)
     EXPECT(pulled(k) == 0);
 }
 
-/* Pinned memory has no handle: it is staged, and later device memory is not. */
+/* Pinned memory has no IPC handle, so it is staged. In the last round all buffers are device
+ * memory, which is not staged. */
 static void stage_memory_without_handle(struct rank *k)
 {
     for (int round = 0; round < 3; round++) {
@@ -324,7 +325,7 @@ static void expect_another_size(struct rank *k)
             EXPECT(!tutti_gpu_send(k->src, COUNT, TUTTI_U8, 1, k->gpu, k->stream));
         EXPECT(!k->cu->stream_synchronize(k->stream));
         if (tutti_gpu_status(k->gpu) == TUTTI_ERR_ABORTED)
-            return;         /* the other rank ended the communicator first */
+            return;         /* the other rank aborted the communicator first */
         EXPECT(tutti_gpu_status(k->gpu) == TUTTI_ERR_MISMATCH);
         EXPECT(strstr(tutti_last_error(), "5000") && strstr(tutti_last_error(), "5001"));
     }

@@ -1,5 +1,5 @@
-/* Quantized operations on device memory: the same bits as on host memory, chunk by chunk, and
- * errors that the next operation corrects. */
+/* Quantized operations on device memory: the same bits as on host memory, chunk by chunk, and error
+ * feedback, by which the next operation corrects errors. */
 #include "world.h"
 
 #include <math.h>
@@ -83,7 +83,7 @@ static void run_on_device(struct both *b, bool feedback)
     assert_ok(tutti_gpu_group(ops, RANKS));
 }
 
-/* Elements [first, first + n) of each block, on all ranks. */
+/* Runs elements [first, first + n) of each block, on all ranks. */
 static void run_chunk_on_host(struct both *b, size_t first, size_t n, bool feedback)
 {
     const size_t count = b->op.count, nsrc = b->nsrc / count, ndst = b->ndst / count;
@@ -155,7 +155,7 @@ static void compare(struct both *b, bool feedback)
     free(got);
 }
 
-/* One chunk, and several of which the last is shorter. */
+/* Sizes: one chunk, and several chunks with a shorter last one. */
 static void results_have_the_bits_of_the_host(void **state)
 {
     static const tutti_gpu_kind kinds[] = { TUTTI_GPU_ALLREDUCE, TUTTI_GPU_REDUCE_SCATTER,
@@ -179,7 +179,7 @@ static void results_have_the_bits_of_the_host(void **state)
         }
 }
 
-/* The results are quantized at all: they differ from the exact sums, but not by much. */
+/* Transfers must be quantized: the results differ from the exact sums, but not by much. */
 static void transfers_are_quantized(void **state)
 {
     enum { COUNT = 5000 };

@@ -1,6 +1,6 @@
-/* Memory that an allocator maps piece by piece, expands, unmaps and maps again, or frees:
- * operations use what is there at the time, and windows notice that their memory is no longer the
- * same. */
+/* Memory that an allocator maps piece by piece, expands, unmaps and maps again, or frees.
+ * Operations use the memory that is mapped at the time, and windows detect that their memory was
+ * replaced. */
 #include "windows.h"
 
 #include <dlfcn.h>
@@ -145,7 +145,7 @@ static void exchange(struct segment *s, size_t offset, size_t bytes, const int *
         world_free(w, r, all[r]);
 }
 
-/* Staged through host memory, and with copies between devices. */
+/* With staging through host memory, and with copies between devices. */
 static void operations_follow_a_segment(void **state)
 {
     (void)state;
@@ -201,12 +201,12 @@ static void access_window(struct world *w, enum access a, tutti_gpu_window *wind
                                    w->gpu[0], w->stream[0]));
 }
 
-/* The access ends both ranks with INVALID. */
+/* The access fails the tutti_gpu of both ranks; rank 1 returns INVALID. */
 static void assert_stale(struct world *w, enum access a, tutti_gpu_window *window, void *mem,
                          size_t offset)
 {
     access_window(w, a, window, mem, offset);
-    if (a == PUT)                       /* the put itself does not wait for its arrival */
+    if (a == PUT)                       /* the put does not wait for the data's arrival */
         assert_ok(tutti_gpu_wait_signal(1, 1, 1, w->gpu[0], w->stream[0]));
     world_sync(w, 0);
     assert_int_not_equal(tutti_gpu_status(w->gpu[0]), TUTTI_OK);
@@ -215,7 +215,8 @@ static void assert_stale(struct world *w, enum access a, tutti_gpu_window *windo
     assert_says("window whose memory was freed or mapped again");
 }
 
-/* A piece of rank 1's window is mapped again, and then the others are still usable. */
+/* A piece of rank 1's window is mapped again. Other pieces stay usable; an access to this piece
+ * fails. */
 static void a_window_notices_that_a_piece_was_mapped_again(void **state)
 {
     static const size_t bytes[] = { 8, 2 * PIECE };
@@ -236,7 +237,7 @@ static void a_window_notices_that_a_piece_was_mapped_again(void **state)
         windows_create(c, &w, mem, bytes);
         for (int r = 0; r < 2; r++)
             assert_ok(c[r].status);
-        segment_map(&s, 2, 3);                          /* expanded: nothing changes */
+        segment_map(&s, 2, 3);                          /* expanded: the window stays valid */
         access_window(&w, a, c[0].window, mem[0], PIECE - 8);
         segment_unmap(&s, 1);
         segment_map(&s, 1, 4);
@@ -253,7 +254,7 @@ static void a_window_notices_that_a_piece_was_mapped_again(void **state)
     }
 }
 
-/* The memory is freed, and allocated again at the same address if the driver does that. */
+/* The memory is freed and allocated again, at the same address if the driver reuses it. */
 static void a_window_notices_that_its_memory_was_freed(void **state)
 {
     static const size_t bytes[] = { 64, 64 };

@@ -1,4 +1,4 @@
-/* Calls with blocks of different sizes, against values that the test computes. */
+/* Calls with blocks of different sizes, compared with values that the test computes. */
 #include "world.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #define GAP 3
 #define UNTOUCHED 0x5a
 
-/* Elements of the block of each rank: short, empty, longer than a piece, and in between. */
+/* Size of each rank's block in elements: short, empty, longer than a piece, and in between. */
 static const size_t counts[N] = { 5, 0, 300001, 1700 };
 
 /* Displacements with gaps, in another order than the ranks. */
@@ -136,7 +136,7 @@ static void gatherv_and_scatterv_are_inverse(void **state)
     world_close(&w);
 }
 
-/* The root's own block is in its place, and nothing is sent for it. */
+/* The root's own block is already in place, and nothing is sent for it. */
 static void rooted_calls_work_in_place(void **state)
 {
     enum { ROOT = 3 };
@@ -347,7 +347,7 @@ static void overlapping_buffers_are_refused(void **state)
     world_close(&w);
 }
 
-/* A missing buffer is named, also if the displacement is not 0. */
+/* A missing buffer is named, even if the displacement is not 0. */
 static void missing_buffers_are_named(void **state)
 {
     static const size_t two[] = { 2, 2 }, far[] = { 8, 12 };
@@ -375,7 +375,7 @@ static void missing_buffers_are_named(void **state)
     world_close(&w);
 }
 
-/* A failed tutti_gpu is reported to a rank without blocks, too. */
+/* A rank without blocks also gets the failure of its tutti_gpu. */
 static void ranks_without_blocks_get_the_failure(void **state)
 {
     static const size_t none[1] = { 0 };

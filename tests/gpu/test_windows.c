@@ -1,5 +1,5 @@
-/* Puts into the device memory of other ranks, and signals: data is there before its signal, in the
- * order of the calls, without a call of the target; failures release the waits. */
+/* Puts into the device memory of other ranks, and signals: data arrives before its signal, in the
+ * order of the calls, without a call of the target. Failures end waits. */
 #include "graphs.h"
 #include "windows.h"
 
@@ -20,8 +20,8 @@ static void fill(unsigned char *buf, size_t bytes, unsigned seed)
     }
 }
 
-/* Every rank puts a part of the window of every rank, itself included. The puts are complete before
- * any rank waits, also those that are longer than a ring. */
+/* Each rank puts a part of the window of each rank, itself included. All puts complete before any
+ * rank waits, even those that are longer than a ring. */
 static void puts_need_no_call_of_the_target(void **state)
 {
     enum { RANKS = 3 };
@@ -68,8 +68,9 @@ static void puts_need_no_call_of_the_target(void **state)
     }
 }
 
-/* Puts to one place: after the k-th signal at least the k-th value is there, and after all signals
- * the last one. One wait takes several signals; indices and peers are counted apart. */
+/* All puts have the same target. After k signals it contains the k-th or a later value, and after
+ * all signals the last one. One wait consumes several signals. Indices and peers have separate
+ * counters. */
 static void signals_follow_all_earlier_puts(void **state)
 {
     enum { PUTS = 60, BYTES = 100000 };
@@ -237,7 +238,7 @@ static void a_rank_that_cannot_create_a_window_fails_all(void **state)
             if (r != bad)
                 world_free(&w, r, mem[r]);
         }
-        if (bad == 1)                       /* the third failure: with windows */
+        if (bad == 1)                       /* the third case runs with windows open */
             windows_open(&ws, &w, bytes);
     }
     for (int r = 0; r < 3; r++)
@@ -292,8 +293,8 @@ static void a_failure_of_the_peer_ends_a_wait(void **state)
     }
 }
 
-/* Rank 1 puts and ends at once. Its data is waited for afterwards, and the other ranks still put to
- * each other. */
+/* Rank 1 puts and destroys its tutti_gpu at once. Its data still arrives, and the other ranks can
+ * still put to each other. */
 static void a_rank_may_end_before_the_others(void **state)
 {
     enum { BYTES = 2 << 20 };
@@ -335,7 +336,7 @@ static void a_rank_may_end_before_the_others(void **state)
     free(got);
 }
 
-/* Headers are written by other processes: each field is checked. */
+/* Other processes write the headers, so each field is checked. */
 static void pieces_are_checked(void **state)
 {
     const struct tt_gpu_layout l = tt_gpu_layout_of(3);

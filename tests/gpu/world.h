@@ -20,7 +20,7 @@ struct world {
     tt_cuda_stream stream[WORLD_RANKS];
 };
 
-/* Ends the program as skipped if there is no device; returns the number of devices. */
+/* Returns the number of devices; exits as skipped if there are none. */
 int world_devices(void);
 
 /* Opens n ranks; conf is that of each tutti_gpu except the device, and may be NULL. */
@@ -43,7 +43,7 @@ struct gate {
     struct world *w;
 };
 void gate_open(struct gate *g, struct world *w);
-/* Lets the stream of a rank wait until the gate is lifted. */
+/* Makes the stream of a rank wait until the gate is lifted. */
 void gate_hold(struct gate *g, int rank);
 void gate_lift(struct gate *g);
 /* The streams must have passed the gate. */

@@ -1,4 +1,4 @@
-/* The contents of headers, and what follows from lists. */
+/* The contents of headers, and the positions that follow from lists of pieces. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/prng.h"
@@ -120,7 +120,8 @@ static void header_is_read_as_written(void **state)
     }
 }
 
-/* From a header to all, each rank reads its own part; and it cannot announce further pieces. */
+/* From a header that is sent to all ranks, each rank reads its own part. Such a header cannot
+ * announce packed pieces. */
 static void common_header_serves_each_rank(void **state)
 {
     struct tt_prng p;
@@ -200,7 +201,7 @@ static void invalid_headers_are_refused(void **state)
     }
 }
 
-/* The first error, its position and kind. */
+/* The first error is reported, with its position and kind. */
 static void error_has_kind_and_position(void **state)
 {
     const struct tt_pieces_shape s = {

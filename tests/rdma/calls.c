@@ -24,7 +24,7 @@
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |      \
      IBV_ACCESS_REMOTE_ATOMIC)
 
-/* A failed check ends the process; the child's status is checked by its parent. */
+/* A failed check exits the process; the parent checks the child's status. */
 #define CHECK(condition)                                                              \
     do {                                                                              \
         if (!(condition)) {                                                           \
@@ -253,7 +253,8 @@ static int receive(struct end *e, uint64_t id, uint32_t at, uint32_t bytes)
     return e->srq ? ibv_post_srq_recv(e->srq, &wr, &bad) : ibv_post_recv(e->qp, &wr, &bad);
 }
 
-/* A request with `bytes` of the local memory at `at`, to the same place of the other process. */
+/* A work request for `bytes` of the local memory at `at`, to the same offset in the other
+ * process. */
 struct request {
     struct ibv_sge sge;
     struct ibv_send_wr wr;
@@ -331,7 +332,7 @@ static void send_role(struct end *e, const struct address *there)
     memset(e->mem + 1000, 'b', 5000);
     request(&r, e, there, IBV_WR_SEND, 0, 64)->wr.send_flags |= IBV_SEND_INLINE;
     CHECK(post(e, &r) == 0);
-    memset(e->mem, 'x', 64);            /* inline data is reusable at once */
+    memset(e->mem, 'x', 64);            /* the source of inline data may be reused at once */
     CHECK(completion(e->send_cq).status == IBV_WC_SUCCESS);
     CHECK(status_of(e, request(&r, e, there, IBV_WR_SEND_WITH_IMM, 1000, 5000)) == IBV_WC_SUCCESS);
     CHECK(status_of(e, request(&r, e, there, IBV_WR_SEND, 0, 0)) == IBV_WC_SUCCESS);
@@ -391,7 +392,7 @@ static void written_role(struct end *e, const struct address *there)
     CHECK(e->mem[0] == 'w' && e->mem[19999] == 'w' && e->mem[20000] == 0);
     memset(e->mem + 30000, 'r', 5000);
     peer_notify(e);
-    CHECK(read(e->peer, &wc, 1) == 0);      /* until the other process ends */
+    CHECK(read(e->peer, &wc, 1) == 0);      /* until the other process exits */
 }
 
 static void writes_and_reads_move_bytes(void **state)
@@ -413,7 +414,7 @@ static struct request *add_one(struct request *r, struct end *e, uint64_t at, ui
     return r;
 }
 
-/* Each operation returns the value before it. */
+/* Each operation returns the previous value. */
 static void add_all(struct end *e, uint64_t word, uint32_t key)
 {
     uint64_t last = 0;
@@ -444,7 +445,7 @@ static void adding_role(struct end *e, const struct address *there)
     CHECK(status_of(e, &r) == IBV_WC_SUCCESS);
     memcpy(&old, e->mem, 8);
     CHECK(old == ADDS);
-    CHECK(status_of(e, &r) == IBV_WC_SUCCESS);      /* differs now: no swap */
+    CHECK(status_of(e, &r) == IBV_WC_SUCCESS);      /* the value differs now: no swap */
     memcpy(&old, e->mem, 8);
     CHECK(old == 77);
     CHECK(status_of(e, add_one(&r, e, there->mem + 4, there->rkey)) == IBV_WC_REM_INV_REQ_ERR);
@@ -696,8 +697,8 @@ static void notifying_role(struct end *e, const struct address *there)
     }
 }
 
-/* Without a request there is no event; a request gives one; one for solicited messages ignores
- * others. */
+/* Without a request there is no event; a request causes one event; a request for solicited messages
+ * ignores other messages. */
 static void notified_role(struct end *e, const struct address *there)
 {
     (void)there;
@@ -776,7 +777,7 @@ static void registration_checks_access(void **state)
     assert_int_equal(ibv_close_device(c), 0);
 }
 
-/* What the emulation lacks is refused by an error, not by a crash. */
+/* Calls that the emulation does not support return an error, and do not crash. */
 static void other_calls_are_refused(void **state)
 {
     struct ibv_context *c = device_open();
@@ -823,7 +824,7 @@ int main(void)
     };
     struct ibv_context *c;
 
-    unsetenv("TUTTI_EMU_RDMA_STRICT");      /* receivers are not ready on purpose */
+    unsetenv("TUTTI_EMU_RDMA_STRICT");      /* receivers are intentionally not ready */
     c = device_open();
     if (!c) {
         printf("there is no RDMA device\n");

@@ -15,7 +15,7 @@ TIMEOUT_S = 200
 
 def perf(faults, **more):
     environment = {**os.environ, "TUTTI_EMU_RDMA_FAULTS": faults, "TUTTI_LOG": "info", **more}
-    environment.pop("TUTTI_EMU_RDMA_STRICT", None)      # receivers are not ready on purpose
+    environment.pop("TUTTI_EMU_RDMA_STRICT", None)      # receivers are intentionally not ready
     done = subprocess.run([TUTTI, "run", "-n", "2", TUTTI, "perf", "allreduce", "--wire", "verbs", "--min", "8", "--max", "256K", "--factor", "32",
                            "--iters", "200", "--warmup", "1", "--check"],
                           env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

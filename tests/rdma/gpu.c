@@ -69,7 +69,7 @@ static void write_bytes(struct ibv_qp *qp, struct ibv_cq *cq, const struct ibv_m
     assert_int_equal(wc.status, IBV_WC_SUCCESS);
 }
 
-/* From the host to a GPU's memory, to other memory of the GPU, and back. */
+/* Writes from the host to a GPU's memory, from there to other memory of the GPU, and back. */
 static void gpu_memory_is_source_and_target(void **state)
 {
     static uint8_t out[BYTES], in[BYTES];

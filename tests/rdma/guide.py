@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """docs/emulation.md lists the calls of the emulated libibverbs, as emulated or as refused; and the
-library has all that others need of rdma-core's."""
+library has all symbols of rdma-core's library that other libraries need."""
 
 import ctypes
 import os
@@ -12,12 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIBRARY = Path(os.environ["TUTTI_BUILD_DIR"]) / "emu" / "verbs" / "libibverbs.so.1"
-# Inline functions of the header, by the table of a context.
+# Inline functions of the header, which call the function table of a context.
 INLINE = {"ibv_poll_cq", "ibv_req_notify_cq", "ibv_post_send", "ibv_post_recv", "ibv_post_srq_recv"}
 
 
 def exported():
-    """The calls that programs use: not those between libibverbs and drivers or librdmacm."""
+    """Returns the calls of programs, without those between libibverbs and drivers or librdmacm."""
     command = ["nm", "-D", "--defined-only", str(LIBRARY)]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     names = {line.split()[-1].split("@")[0] for line in out.splitlines()}

@@ -1,4 +1,4 @@
-/* Memory between two inaccessible pages: an access outside ends the test. */
+/* Memory between two inaccessible pages: an access outside crashes the test. */
 #ifndef TESTS_REDUCE_GUARDED_H
 #define TESTS_REDUCE_GUARDED_H
 

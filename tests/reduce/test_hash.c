@@ -427,7 +427,7 @@ static void swapped_parts_are_distinct(void **state)
         }
     for (size_t i = 0; i < LANES; i++)
         for (size_t j = 0; j < i; j++)
-            for (size_t rows = 1; rows <= 128; rows *= 2) {     /* of the first rows; finally all */
+            for (size_t rows = 1; rows <= 128; rows *= 2) {     /* the first rows; finally all */
                 for (size_t r = 0; r < rows; r++)
                     swap(data, r * ROW + 4 * i, r * ROW + 4 * j, 4);
                 values_add(&v, tt_hash_of(data, BLOCK));

@@ -548,7 +548,7 @@ static void range_ends_and_constants_are_exact(void **state)
     }
 }
 
-/* Decoded values lose nothing more, if the codec guarantees it. */
+/* Decoded values can be encoded again without loss, if the codec guarantees it. */
 static void second_round_is_lossless_where_promised(void **state)
 {
     (void)state;

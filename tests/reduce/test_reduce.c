@@ -176,7 +176,8 @@ static void kernels_match_for_large_counts(void **state)
     for_each_kernel(check_large_counts);
 }
 
-/* Read in several pages at once: none, one or two times their number, and a remainder. */
+/* Operands from another core's cache, which are read in several pages at once: fewer pages than
+ * that, one or two times their number, and a remainder. */
 static void check_from_far(struct reduce_case *c)
 {
     static const size_t bytes[] = { 4096, 8192, 12344, 16384, 20000 };

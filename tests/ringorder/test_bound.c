@@ -46,7 +46,7 @@ static void bounds_never_exceed_the_best(void **state)
     }
     free(exact);
     free(memory);
-    /* a share has too few to count */
+    /* a share of the cases may be too small for this ratio */
     assert_true(looked_at > 0 && (unit_share() > 1 || tight * 10 >= looked_at * 9));
 }
 

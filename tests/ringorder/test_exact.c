@@ -13,8 +13,8 @@ struct search {
     struct tt_ring_value best;
 };
 
-/* Appends each remaining peer to the placed ones, whose links have the value `so_far`; unless that
- * is not better than the best ring. */
+/* Appends each remaining peer to the placed ones, whose links have the value `so_far`, if that is
+ * better than the best ring. */
 static void try_all(struct search *s, uint32_t placed, struct tt_ring_value so_far)
 {
     if (!tt_ring_value_less(so_far, s->best))

@@ -123,7 +123,7 @@ static void two_rings_share_the_uplink(void **state)
     assert_int_equal(tt_ring_predict_two(&w.m, &load, there), tt_ring_predict(&w.m, &half, there));
 }
 
-/* Then both rings have the same two links. */
+/* With two peers, both rings would have the same two links. */
 static void two_peers_have_no_second_ring(void **state)
 {
     const uint32_t order[] = { 0, 1 };

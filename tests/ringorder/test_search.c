@@ -51,7 +51,7 @@ static void search(struct outcome *o, const struct tt_ring_costs *c, uint64_t se
     free(memory);
 }
 
-/* For matrices of all kinds, and it is proven to be optimal. */
+/* For matrices of all kinds, the search finds the best ring, and proves that it is. */
 static void rings_to_12_peers_are_best(void **state)
 {
     void *memory = malloc(tt_ring_exact_bytes(12));

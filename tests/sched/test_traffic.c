@@ -104,7 +104,7 @@ static void check_lines(const struct tt_program *p, const struct line *lines, si
     tt_traffic_fini(&t);
 }
 
-/* Step k sends to the k-th next rank of each rank. */
+/* In step k, each rank sends to the k-th rank after it. */
 static void linear_broadcast_floods_one_receiver(void **state)
 {
     static const struct line lines[] = {
@@ -195,8 +195,8 @@ static void parallel_rings_are_three_phases(void **state)
     }
 }
 
-/* The reduce_scatter has them in reverse order, but each rank sums the data of its socket before it
- * receives data from the other. */
+/* The reduce_scatter has the phases in reverse order, but each rank sums the data of its socket
+ * before it receives data from the other. */
 static void reversed_rings_are_three_phases(void **state)
 {
     static const struct line lines[] = {
@@ -214,7 +214,7 @@ static void reversed_rings_are_three_phases(void **state)
     tt_program_fini(&p);
 }
 
-/* Returns the number of congested transfers in a run; *n: of all transfers. */
+/* Returns the number of congested transfers in a run; *n: the number of all transfers. */
 static uint32_t congested(const char *name, const struct tt_layout *l, uint32_t *n)
 {
     struct tt_program p;

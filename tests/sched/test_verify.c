@@ -460,8 +460,8 @@ static void exchange_over_own_source_deadlocks(void **state)
     assert_string_equal(finding(&h), "");
 }
 
-/* Each rank forwards, through pipes, a sum for which the next one has space only after its own has
- * continued. */
+/* Each rank forwards a sum through pipes. The next rank has space for it only after it has
+ * forwarded its own sum. */
 static void segmented_ring_of_pipes_deadlocks(void **state)
 {
     struct hand h;

@@ -68,7 +68,7 @@ static FILE *paper_open(const struct papers *p, char path[PAPERS_PATH], const ch
     return f;
 }
 
-/* Writes it, followed by `more` this number of times. */
+/* Writes a certificate, followed by `times` copies of `more`. */
 static void write_certificate(const struct papers *p, char path[PAPERS_PATH], const char *name,
                               X509 *certificate, X509 *more, int times)
 {

@@ -216,7 +216,7 @@ static void environment_selects_the_security(void **state)
     say(NULL, NULL, NULL);
 }
 
-/* A stream keeps a reference to its context, whoever else has released it. */
+/* A stream keeps a reference to its context, even after all other references were released. */
 static void referenced_context_stays(void **state)
 {
     struct tt_secure *s = ends_secure(ENDS_TOKEN), *again = tt_secure_get(s);

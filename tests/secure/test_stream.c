@@ -277,8 +277,8 @@ static size_t moved_by(const struct flow flow[2])
     return flow[0].written + flow[0].read + flow[1].written + flow[1].read;
 }
 
-/* Over TCP Tutti requests kernel TLS. Data is transferred whether the kernel supports it, or
- * refuses it, which is reported with the reason. TUTTI_TEST_KERNEL_TLS=1: this machine is known to
+/* Over TCP, Tutti requests kernel TLS. Data is transferred with or without the kernel's support,
+ * and a refusal is reported with its reason. TUTTI_TEST_KERNEL_TLS=1: this machine is known to
  * support it, with all ciphers. */
 static void kernel_tls_is_used_where_possible(void **state)
 {

@@ -15,9 +15,8 @@
 struct party {
     struct tt_coordinator *coordinator;
     char address[128];
-    uint32_t nroles;                /* guest i is role i % nroles of group i / nroles; 0: no
-                                       groups */
-    int32_t tags;                   /* per member; 0: 4 */
+    uint32_t nroles;                /* group i / nroles, role i % nroles; 0: no groups */
+    int32_t tags;                   /* number of tags of each member; 0: 4 */
     atomic_int step;                /* progress of the test; see party_reach */
 };
 
@@ -30,16 +29,16 @@ struct guest {
     const char *token;
 };
 
-/* a running member sends earlier, however busy the machine is */
+/* long enough that a running member always sends within it, also on a busy machine */
 #define PARTY_LEASE_MS 4000
 #define PARTY_GRACE_MS 100
 
-/* Starts the coordinator. Times in ms. token NULL: plain. */
+/* Starts the coordinator. Times in ms. token NULL: without authentication. */
 void party_begin(struct party *p, uint64_t lease_ms, uint64_t grace_ms, const char *token);
 void party_end(struct party *p);
 /* Joins the run as guest `index`; the test fails if that fails. */
 tutti_run *party_join(struct party *p, uint32_t index, const char *token);
-/* Runs n members with one program, to their ends. */
+/* Runs the program in n members, and waits until all have returned. */
 void party_run(struct party *p, uint32_t n, void (*program)(struct guest *g), const char *token);
 /* Wait until `step` is reached, or set it. A wait of more than a minute fails the test. */
 void party_await(struct party *p, int step);

@@ -1,5 +1,5 @@
 /* exit() while a run's members are in operations, with a coordinator in the process. OpenSSL, which
- * other code was the first to use here, is then freed, and no thread may be inside it. */
+ * code outside the library has initialized first, is then freed, and no thread may be inside it. */
 #include "session/party.h"
 
 #include <openssl/crypto.h>
@@ -15,20 +15,21 @@
 #include "base/prng.h"
 #include "session/run.h"
 
-#define ROUNDS 20               /* TUTTI_TEST_EXITS sets another number */
+#define ROUNDS 20               /* default; TUTTI_TEST_EXITS replaces it */
 #define MEMBERS 2
-#define AFTER_US 20000          /* maximum duration of operations */
+#define AFTER_US 20000          /* maximum time from the first operation to exit() */
 #define HANDLERS_US 5000
 #define PATIENCE_S 120
 #define TOKEN "0123456789abcdef0123456789abcdef"
 
 static struct party party;
 static struct guest guests[MEMBERS];
-static bool lives;              /* this process runs them */
-static bool destroys;           /* and destroys them all, after the end of OpenSSL */
-static bool cuts;               /* and reconnects them before */
+static bool lives;              /* this process runs the members */
+static bool destroys;           /* it also destroys the members and the coordinator, after OpenSSL
+                                   was freed */
+static bool cuts;               /* it first cuts the members' connections */
 
-/* A plain run continues without OpenSSL, except for new authentications of members. */
+/* Without a token, a run works without OpenSSL, except that members cannot authenticate again. */
 static void cut_all(void)
 {
     for (int i = 0; i < MEMBERS; i++) {
@@ -39,7 +40,7 @@ static void cut_all(void)
     }
 }
 
-/* Other exit handlers take time: until then all threads continue. */
+/* Waits first, as other exit handlers take time during which all threads continue. */
 static void end_all(void)
 {
     if (cuts)
@@ -55,8 +56,8 @@ static void end_all(void)
     party_end(&party);
 }
 
-/* Before the library's own: like another library whose use of OpenSSL frees it at exit(). Handlers
- * registered earlier run after it. */
+/* Runs before the library's constructors, as another library would whose use of OpenSSL frees it at
+ * exit(). Handlers registered earlier run after it. */
 __attribute__((constructor(101))) static void use_openssl_first(void)
 {
     atexit(end_all);
@@ -71,11 +72,11 @@ static void reduce_on_and_on(struct guest *g)
     MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, MEMBERS, 0, 0, &view));
     while (tutti_run_allreduce(g->run, v, v, 20000, TUTTI_I64, TUTTI_SUM, 0) == TUTTI_OK)
         party_reach(g->party, 1);
-    for (;;)    /* OpenSSL was freed meanwhile: an operation may fail because of that */
+    for (;;)    /* OpenSSL was freed, so an operation may fail */
         pause();
 }
 
-/* Handshakes, which use most of OpenSSL. */
+/* Joins repeatedly: handshakes use most of OpenSSL. */
 static void *come_and_go(void *arg)
 {
     const tutti_run_conf conf = { .size = sizeof conf,
@@ -101,13 +102,13 @@ static void *be_a_guest(void *arg)
     return NULL;
 }
 
-/* In a separate process. */
+/* Starts the coordinator and the members in this child process. */
 static void live(const char *token, void (*program)(struct guest *g))
 {
     lives = true;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(PATIENCE_S);
-    tt_log_set(TT_LOG_NONE);    /* refusals at the end are intended */
+    tt_log_set(TT_LOG_NONE);    /* errors during exit are intended */
     setenv("TUTTI_WIRES", "tcp", 1);
     party_begin(&party, 20000, 20000, token);
     for (uint32_t i = 0; i < MEMBERS; i++) {

@@ -67,7 +67,7 @@ static void old_and_new_numbers_are_distinguished(void **state)
         }
 }
 
-/* The combination of several members' words by an outcome's all-reduce. */
+/* The all-reduce of an outcome combines the words of several members. */
 static void greatest_words_are_newest(void **state)
 {
     struct tt_prng p;

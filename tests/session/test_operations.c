@@ -1,5 +1,5 @@
-/* Operations of a run other than an all-reduce of all members: v collectives, quantized ones, those
- * with withheld contributions, and those of replica groups and roles. Members are threads of this
+/* Operations of a run other than an all-reduce of all members: variable collectives, quantized
+ * ones, partial ones, and those of replica groups and roles. Members are threads of this
  * process. */
 #include "session/party.h"
 
@@ -37,7 +37,7 @@ static tutti_elastic operation(tutti_coll coll, const void *src, void *dst, size
                             .type = type };
 }
 
-/* Checks that all members have the same number. */
+/* Checks that `number` is equal on all members. */
 static void check_alike(struct guest *g, uint64_t number)
 {
     uint64_t ones = 0, zeros = 0;
@@ -51,7 +51,8 @@ static void play(uint32_t n, uint32_t nroles, void (*program)(struct guest *g))
 {
     struct party p;
 
-    party_begin(&p, 20000, 100, NULL); /* no member is lost because the machine is slow */
+    party_begin(&p, 20000, 100, NULL); /* a lease so long that no member is lost on a slow
+                                          machine */
     p.nroles = nroles;
     party_run(&p, n, program, NULL);
     party_end(&p);
@@ -62,7 +63,7 @@ static void play(uint32_t n, uint32_t nroles, void (*program)(struct guest *g))
 #define MEMBERS 3
 #define ROOT 2
 #define ALL 9               /* elements of all blocks */
-#define APART 16            /* distance of unpacked blocks */
+#define APART 16            /* distance between blocks with gaps */
 
 static const size_t counts[MEMBERS] = { 4, 0, 5 }, apart[MEMBERS] = { 0, APART, 2 * APART };
 
@@ -131,7 +132,7 @@ static void exchanges(struct guest *g, int rank)
             CHECK(dst[displs[s] + i] == element(s, rank, i));
 }
 
-/* The member of rank 0 is gone; the others still index by their known ranks. */
+/* Rank 0 has left; the remaining members still index by the ranks of the view. */
 static void gathers_of_who_is_left(struct guest *g, int rank)
 {
     int32_t mine[5], all[3 * APART];
@@ -152,7 +153,7 @@ static void gathers_of_who_is_left(struct guest *g, int rank)
         for (size_t i = 0; i < 3 * APART && (!rooted || rank == ROOT); i++)
             CHECK(all[i] ==
                   (i >= 2 * APART && i < 2 * APART + 5 ? element(2, 7, i - 2 * APART) : -1));
-        op.displs = NULL; /* packed, as if all were present */
+        op.displs = NULL; /* packed, with space for all ranks */
         memset(all, 0xff, sizeof all);
         MUST(tutti_run_collective(g->run, &op));
         for (size_t i = 0; i < ALL && (!rooted || rank == ROOT); i++)
@@ -197,8 +198,8 @@ static void of_any_sizes(struct guest *g)
     op.counts = counts;
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST &&
           strstr(tutti_last_error(), "only 2 of 3 members remain"));
-    MUST(tutti_run_shrink(g->run, 0, 0, &view)); /* no effect; it returns the remaining members
-                                                    to the program */
+    MUST(tutti_run_shrink(g->run, 0, 0, &view)); /* changes nothing; it returns the remaining
+                                                    members to the program */
     CHECK(view.nranks == 2);
     op.counts = counts + 1;
     MUST(tutti_run_collective(g->run, &op));
@@ -217,7 +218,8 @@ static void v_collectives_work_after_a_loss(void **state)
 
 struct numbers {
     float in[NUMBERS], v[NUMBERS], before[NUMBERS], residual[NUMBERS], residual_before[NUMBERS];
-    double given[NUMBERS], got[NUMBERS];    /* totals over all successful calls */
+    double given[NUMBERS], got[NUMBERS];    /* totals of inputs and outputs of all successful
+                                               calls */
 };
 
 static void draw(struct numbers *x, uint64_t seed)
@@ -245,9 +247,9 @@ static uint64_t hash_of(const struct numbers *x)
     return tt_hash_bytes(x->v, sizeof x->v, 1);
 }
 
-/* It completes here and on all others, but one of them fails it before it has reported completion:
- * because of another member's deadline, as its own has not passed. So it gets the message that the
- * coordinator would have sent. */
+/* The operation completes on all members, but this one fails it, with the timeout of another
+ * member, before it reports completion. Its own deadline has not passed, so it returns the cause
+ * that the coordinator would have sent. */
 static void fails_after_the_data(struct guest *g, tutti_elastic *op)
 {
     struct tt_operation o;
@@ -264,7 +266,7 @@ static void fails_after_the_data(struct guest *g, tutti_elastic *op)
     CHECK(st == TUTTI_ERR_PEER_LOST && strstr(tutti_last_error(), "the test has it fail"));
 }
 
-/* Totals of outputs and inputs differ only by the residuals of all members. All sums are in f64. */
+/* Totals of outputs and inputs differ only by the residuals of all members. All sums are f64. */
 static void check_nothing_is_lost(struct guest *g, struct numbers *x, double parts)
 {
     double missing[NUMBERS];
@@ -288,7 +290,7 @@ static void with_feedback(struct guest *g)
     enter(g, MEMBERS, &view);
     for (int k = 0; k < 4; k++) {
         draw(x, (uint64_t)(view.members[view.rank].id * 100) + (uint64_t)k);
-        if (k % 2) { /* this operation is not included, and must have no effect */
+        if (k % 2) { /* this operation fails, and must have no effect */
             if (view.rank == 1)
                 fails_after_the_data(g, &op);
             else
@@ -316,7 +318,8 @@ static void restored_quantized_sum_keeps_feedback(void **state)
     play(MEMBERS, 0, with_feedback);
 }
 
-/* The root's input is, quantized, replaced by the others' output, if it is in place. */
+/* In a quantized broadcast or allgather, in-place input becomes the quantized data, as on the
+ * receivers. If the operation fails, the input is restored. */
 static void what_is_given(struct guest *g)
 {
     struct numbers *x = calloc(1, sizeof *x);
@@ -355,8 +358,8 @@ static void quantized_in_place_input_is_restored(void **state)
     play(MEMBERS, 0, what_is_given);
 }
 
-/* One leaves; the second attempt gives the sum of the others. The ring with bounded bytes in flight
- * does not support quantization, and the operation is unchanged. */
+/* One member leaves, and the retry returns the sum of the other two. The bounded ring (ftar) does
+ * not support quantization; the operation stays usable. */
 static void retried_quantized(struct guest *g)
 {
     struct numbers *x = calloc(1, sizeof *x);
@@ -370,15 +373,15 @@ static void retried_quantized(struct guest *g)
         return;
     }
     op.mode = TUTTI_RETRY;
-    draw(x, 5);         /* both have the same */
+    draw(x, 5);         /* equal on both */
     MUST(tutti_run_collective(g->run, &op));
     CHECK(op.contributors == 2);
-    for (size_t i = 0; i < NUMBERS; i++)    /* ranges of 1 and 2, at most two encodings with 255
-                                               codes */
+    for (size_t i = 0; i < NUMBERS; i++)    /* values span 1 and sums 2; at most two encodings with
+                                               255 steps */
         CHECK(fabsf(x->v[i] - 2 * x->in[i]) < 2 * (2 / 510.0f) + 1e-5f);
     check_alike(g, hash_of(x));
     op.type = TUTTI_I32;
-    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_UNSUPPORTED); /* and the epoch continues */
+    CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_UNSUPPORTED); /* the epoch continues */
     op.type = TUTTI_F32;
     op.algo = "ftar";
     CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
@@ -400,7 +403,7 @@ static void quantized_retry_needs_supported_ring(void **state)
 
 /* ---- contributors ---- */
 
-/* Of ranks 0, 1 and 2 the second contributes nothing; later the last is lost. */
+/* Rank 1 of three contributes nothing; later the last rank is lost. */
 static void partial_step(struct guest *g, int rank, uint32_t givers, bool by_batch)
 {
     const bool withholds = rank == 1;
@@ -415,7 +418,7 @@ static void partial_step(struct guest *g, int rank, uint32_t givers, bool by_bat
     ops[1] = operation(TUTTI_ALLREDUCE, &whole, &whole, 1, TUTTI_I64);
     ops[1].tag = 1;
     ops[2] = ops[0];
-    ops[2].divisor = 8; /* of a fixed world size */
+    ops[2].divisor = 8; /* as for a fixed world size */
     for (int k = 0; k < 3; k++) {
         ops[k].mode = TUTTI_PARTIAL;
         ops[k].withholds = withholds;
@@ -471,7 +474,8 @@ static void result_includes_only_contributors(void **state)
     play(3, 0, some_withhold);
 }
 
-/* The sum exceeds the range of f16, the result does not: it is divided before it is rounded. */
+/* The sum exceeds the range of f16, but its average does not: values are divided before they are
+ * rounded. */
 static void averages_of_large_numbers(struct guest *g)
 {
     uint16_t v[64];
@@ -535,8 +539,8 @@ static void fixed_divisor_applies_to_one_member(void **state)
     play(1, 0, alone_by_a_divisor);
 }
 
-/* In every mode it fails on all, the detecting member gets both values, and the operation has no
- * effect. */
+/* In each mode, the operation fails on all members and has no effect. The detecting member reports
+ * both divisors. */
 static void averages_over_different_numbers(struct guest *g)
 {
     tutti_elastic op = operation(TUTTI_ALLREDUCE, NULL, NULL, 300, TUTTI_F32);
@@ -583,8 +587,8 @@ static void different_divisors_are_a_mismatch(void **state)
 #define ROLES 2
 #define SHARD 5000
 
-/* The members of role k sum a shard with its own length, by the ring with bounded bytes in
- * flight. */
+/* The sum over the members of a role. Each role has a shard of its own length; the algorithm is the
+ * bounded ring (ftar). */
 static tutti_elastic sum_of_shards(const tutti_member *own, int64_t *v)
 {
     const size_t n = SHARD + own->role;
@@ -612,7 +616,7 @@ static void sum_of_roles(struct guest *g, const tutti_view *view, uint32_t group
         CHECK(v[i] == (int64_t)(expected * (i + own->role)));
 }
 
-/* The same, with the timers of the ring's steps, in a run. */
+/* As sum_of_roles, with the timers of the ring's steps. */
 static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t groups,
                                uint64_t expected)
 {
@@ -622,7 +626,8 @@ static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t
     sum_of_roles(g, view, groups, expected);
     MUST(tutti_comm_times(tutti_run_comm(g->run), &t));
     CHECK(t.calls >= 1 && t.call_ns > 0 && t.send_ns > 0 && t.copy_ns > 0);
-    CHECK(t.forward_ns > 0 && t.reduce_ns > 0); /* each owns a piece, and forwards another one */
+    CHECK(t.forward_ns > 0 && t.reduce_ns > 0); /* each rank reduces one piece, and forwards another
+                                                   one */
     CHECK(t.call_ns >= t.send_ns + t.forward_ns + t.reduce_ns + t.copy_ns);
     MUST(tutti_comm_time(tutti_run_comm(g->run), 0));
     MUST(tutti_comm_times(tutti_run_comm(g->run), &t));
@@ -633,8 +638,8 @@ static void sum_of_roles_timed(struct guest *g, const tutti_view *view, uint32_t
     CHECK(tutti_comm_time(NULL, 1) == TUTTI_ERR_INVALID);
 }
 
-/* The members of a group exchange their values; a group is complete, so this may be retried,
- * too. */
+/* The members of a group exchange their values. A view has all members of a group or none, so this
+ * operation may be retried. */
 static void gather_of_group(struct guest *g, const tutti_view *view)
 {
     const tutti_member *own = &view->members[view->rank];
@@ -663,7 +668,7 @@ static void broadcast_of_role(struct guest *g, const tutti_view *view)
     CHECK(v[0] == view->members[view->nranks - 1].group && v[1] == own->role);
 }
 
-/* Of three groups the second loses a member. */
+/* The second of three groups loses a member, which is then replaced. */
 static void groups_go_and_come(struct guest *g)
 {
     int64_t v[SHARD + ROLES];
@@ -675,17 +680,17 @@ static void groups_go_and_come(struct guest *g)
     gather_of_group(g, &view);
     broadcast_of_role(g, &view);
     wait_for_all(g);
-    if (g->index == 1 * ROLES + 1) { /* it exits without notice, and another one takes its place */
+    if (g->index == 1 * ROLES + 1) { /* exits without notice; a new member replaces it */
         tutti_run_destroy(g->run);
         party_await(g->party, 2);
         g->run = party_join(g->party, g->index, NULL);
-    } else if (g->index == 1 * ROLES) { /* a retried operation is not retried with its incomplete
-                                           group */
+    } else if (g->index == 1 * ROLES) { /* its group is incomplete, so its operation is not
+                                           retried */
         op = sum_of_shards(&view.members[view.rank], v);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && v[1] == 2);
         CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_PEER_LOST && v[1] == 2);
     } else {
-        sum_of_roles(g, &view, 2, 1 + 3); /* the others continue */
+        sum_of_roles(g, &view, 2, 1 + 3); /* the other groups continue */
         MUST(tutti_run_view(g->run, &view));
         CHECK(view.nranks == 2 * ROLES);
         gather_of_group(g, &view);
@@ -728,8 +733,8 @@ static void check_part(const int64_t *v, size_t n, int64_t members, int64_t valu
         CHECK(v[i] == values + members * (int64_t)i);
 }
 
-/* One tag for each; roles have parts of different lengths, one of them empty. A commit, or an
- * operation of all members, ends all of them. */
+/* One operation per tag. Roles have parts of different lengths, one of them empty. A commit, or an
+ * operation of all members, makes all of them FINAL. */
 static void parts_are_committed(struct guest *g)
 {
     int64_t a[PART], b[PART], c[PART], d[1];
@@ -772,8 +777,8 @@ static void parts_are_committed(struct guest *g)
     wait_for_all(g);
 }
 
-/* All have the sums of their roles when one exits. Of the remaining ones one commits, one calls for
- * the next view. */
+/* Member 3 exits after all have the sums of their roles. Then members 0 and 2 commit, and member 1
+ * requests the next view. */
 static void one_goes_after_its_part(struct guest *g)
 {
     int64_t a[PART];
@@ -795,7 +800,7 @@ static void one_goes_after_its_part(struct guest *g)
         check_part(a, PART, 1, 7);
     }
     if (g->index == 2)
-        return; /* its group is not complete any more */
+        return; /* its group has lost a member */
     do
         MUST(tutti_run_shrink(g->run, 0, 0, &view));
     while (view.nranks > ROLES);
@@ -808,7 +813,7 @@ static void one_goes_after_its_part(struct guest *g)
     wait_for_all(g);
 }
 
-/* Role 1 does not make the operation that role 0 has completed: no commit makes it final. */
+/* Role 1 omits the operation that role 0 has completed: a commit does not make it FINAL. */
 static void one_role_leaves_it_out(struct guest *g)
 {
     int64_t a[PART];
@@ -837,8 +842,8 @@ static void one_role_leaves_it_out(struct guest *g)
     wait_for_all(g);
 }
 
-/* Here it has invalid arguments, which end the epoch; also for the other member of its role, if
- * that calls later. */
+/* Role 1 passes invalid arguments, which end the epoch. Another member of the role that calls later
+ * gets only that end. */
 static void one_role_is_refused(struct guest *g)
 {
     int64_t a[PART];
@@ -849,8 +854,7 @@ static void one_role_is_refused(struct guest *g)
     bool refused;
 
     enter(g, 2 * ROLES, &view);
-    wait_for_all(g); /* otherwise some would be notified of the end of the epoch before they are
-                        in it */
+    wait_for_all(g); /* no member learns of the epoch's end before it is in the epoch */
     refused = view.members[view.rank].role == 1;
     op = part_of(a, PART, TUTTI_SCOPE_ROLE, 1, 7);
     if (refused)
@@ -863,7 +867,7 @@ static void one_role_is_refused(struct guest *g)
     CHECK(op.status == (st == TUTTI_ERR_INVALID ? st : TUTTI_ERR_PEER_LOST));
     check_part(a, PART, 1, 7);
     MUST(tutti_run_agree(g->run, st != TUTTI_ERR_INVALID, 0, &all));
-    CHECK(all == 0); /* one has reported the cause */
+    CHECK(all == 0); /* at least one member has reported the cause */
 }
 
 static void scoped_tentative_operations_have_one_outcome(void **state)
@@ -875,8 +879,8 @@ static void scoped_tentative_operations_have_one_outcome(void **state)
     play(2 * ROLES, ROLES, one_role_is_refused);
 }
 
-/* With fewer members the result would differ; within a group, which is complete or gone, it does
- * not. */
+/* The result depends on the number of members, so it is not retried with fewer. Within a group it
+ * is: groups are complete. */
 static void what_depends_on_their_number(struct guest *g)
 {
     static const tutti_coll colls[] = { TUTTI_ALLGATHER, TUTTI_GATHER,   TUTTI_REDUCE_SCATTER,
@@ -926,7 +930,7 @@ static void without_groups(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID &&
           strstr(tutti_last_error(), "op.scope is 3"));
     op.scope = TUTTI_SCOPE_ROLE;
-    MUST(tutti_run_collective(g->run, &op)); /* all have the only role */
+    MUST(tutti_run_collective(g->run, &op)); /* without groups, all members have the same role */
     CHECK(v == 6 && op.contributors == 2);
     wait_for_all(g);
 }

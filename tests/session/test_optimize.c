@@ -64,7 +64,7 @@ static void measures_twice(struct guest *g)
               (ring.adopted ? ring.now_ns < ring.was_ns : ring.now_ns == ring.was_ns));
         CHECK(g->run->survey->reported);
         for (uint32_t r = 0; r < 4 && !ring.adopted; r++)
-            /* the machine had no time for it */
+            /* rate 0: a busy machine left no time to measure the pair */
             CHECK(r == g->run->m.rank || g->run->survey->told[r].rate == 0 ||
                   g->run->survey->told[r].latency > 0);
         check_alike(g, &view, NULL);
@@ -225,10 +225,10 @@ static void one_does_not_come(struct guest *g)
         atomic_fetch_add(&g->party->step, 1);
         party_await(g->party, 2);
     }
-    /* their omissions do not separate them */
+    /* a timeout because of a missing member does not change the view */
     MUST(tutti_run_optimize(g->run, &ring, 0, &got));
     check_alike(g, &got, NULL);
-    /* a loss ends it */
+    /* a revoke fails the call */
     if (g->index == 2) {
         party_await(g->party, 4);
         MUST(tutti_run_revoke(g->run));
@@ -251,7 +251,7 @@ static void missing_member_is_named_loss_ends(void **state)
     party_end(&p);
 }
 
-static tutti_run *_Atomic measured; /* the first member's, when it is about to call */
+static tutti_run *_Atomic measured; /* the first member's run, set just before its call */
 
 /* Waits until the first member measures. */
 static void await_call(void)
@@ -271,8 +271,8 @@ static void await_call(void)
     CHECK(waits);
 }
 
-/* Of the members notified of the end of the epoch one waits for its measurement, and others, which
- * measured in the background, call for the next view at once. */
+/* The epoch ends while guest 0 waits for its measurement. The others measured in the background,
+ * and request the next view at once. */
 static void some_still_measure(struct guest *g)
 {
     tutti_ring ring = { .size = sizeof ring, .burst_ms = 10, .background = g->index > 0 };
@@ -286,7 +286,7 @@ static void some_still_measure(struct guest *g)
         MUST(tutti_run_optimize(g->run, &ring, 0, NULL));
         await_call();
         atomic_fetch_add(&g->party->step, 1);
-        party_await(g->party, 2); /* both have called, and seen that the first one waits */
+        party_await(g->party, 2); /* both measure, and have seen that guest 0 waits */
         MUST(tutti_run_revoke(g->run));
     }
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
@@ -314,8 +314,8 @@ static tutti_array one_array = {
     .size = sizeof(tutti_array), .name = "one", .type = TUTTI_F32, .may_differ = 1
 };
 
-/* Guest 0 optimizes, and the others call something else, or optimize for something else: all get
- * two members and their calls, before any measurement. */
+/* Guest 0 optimizes, and the others make another call, or measure in the background: all errors
+ * name two members and their calls, before any measurement. */
 static void others_call_otherwise(struct guest *g)
 {
     static const char *const calls[] = { "epoch", "agree", "commit", "sync" };
@@ -339,7 +339,7 @@ static void others_call_otherwise(struct guest *g)
               error_contains(what) && error_contains("this is member"));
     }
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
-    /* others measure, but in the background, and continue */
+    /* the others measure in the background, and make another call */
     ring.background = g->index > 0;
     if (g->index == 0) {
         CHECK(tutti_run_optimize(g->run, &ring, 0, &got) == TUTTI_ERR_MISMATCH);
@@ -348,7 +348,7 @@ static void others_call_otherwise(struct guest *g)
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_MISMATCH);
     }
     CHECK(error_contains("called optimize") && error_contains("called agree"));
-    /* without effect on the views */
+    /* the mismatches have not changed the view */
     ring.background = 0;
     MUST(tutti_run_optimize(g->run, &ring, 0, &got));
     check_alike(g, &got, NULL);
@@ -369,7 +369,7 @@ static void is_alone(struct guest *g)
     tutti_ring ring = { .size = sizeof ring };
     tutti_view view = { .size = sizeof view };
 
-    CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_INVALID); /* in no view */
+    CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_INVALID); /* not in a view */
     view_of(g, 1, &view);
     MUST(tutti_run_optimize(g->run, &ring, 0, &view));
     CHECK(view.nranks == 1 && ring.adopted == 0 && ring.was_ns == 0);
@@ -405,7 +405,7 @@ static void single_member_needs_no_order(void **state)
 #define ROLES 2
 #define GROUPS 3
 
-/* Long enough for the order to apply; in the scope of its own role. */
+/* An all-reduce in the scope of the role, long enough for the order to apply. */
 static void reduce_shards(struct guest *g, const tutti_view *view, const char *algo)
 {
     const int64_t role = view->members[view->rank].role;

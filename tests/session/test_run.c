@@ -1,4 +1,4 @@
-/* Members of a run in one process: views, operations, collective calls, and their ends. */
+/* Members of a run in one process: views, operations, collective calls, and how these fail. */
 #include "session/party.h"
 
 #include <netinet/in.h>
@@ -96,11 +96,12 @@ static void check_sum(const int64_t *v, uint32_t n, int64_t sum)
         CHECK(v[i] == (int64_t)n * i * 3 + sum);
 }
 
-/* One of three exits without notice; the others' operations, which are in place, are retried. */
+/* One of three members exits without notice; the in-place operations of the others are retried. */
 static void one_goes(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
-    int64_t v[VALUES], mine, ids[3];    /* of the first view, whose members are freed with it */
+    int64_t v[VALUES], mine, ids[3];    /* ids: copied from the first view, whose members are freed
+                                           with it */
 
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
@@ -119,20 +120,21 @@ static void one_goes(struct guest *g)
         int64_t sum = 0;
 
         if (view.rank == 1 && k == 20)
-            return; /* final operations stay final, also if others do not know it yet */
+            return; /* operations that are FINAL here stay FINAL, also if others do not know it
+                       yet */
         fill(v, (int32_t)mine);
         MUST(tutti_run_collective(g->run, &op));
         CHECK(op.contributors == (k < 20 ? 3 : 2) && op.attempts >= 1);
         for (int32_t r = 0; r < 3; r++)
             sum += k < 20 || r != 1 ? ids[r] : 0;
         check_sum(v, op.contributors, sum);
-        if (k == 20) { /* the shown view has new members */
+        if (k == 20) { /* tutti_run_view returns the new members */
             tutti_view now = { .size = sizeof now };
 
             MUST(tutti_run_view(g->run, &now));
             CHECK(now.nranks == 2 && now.members[now.rank].id == (uint64_t)mine);
-            MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view)); /* it is the view that the
-                                                                 operation has made */
+            MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view)); /* the view that the retry has
+                                                                 formed */
             CHECK(view.changed == 0 && view.nranks == 2 && view.epoch == now.epoch);
             return;
         }
@@ -151,8 +153,8 @@ static void interrupted_operation_is_retried_in_place(void **state)
 
 #define LEAVERS 4
 
-/* They leave one by one, each directly after an operation, when others may not know yet that all
- * have completed it. */
+/* The members leave one by one, each directly after an operation, when others may not know yet that
+ * all have completed it. */
 static void each_goes_after_an_operation(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -185,7 +187,7 @@ static void leaving_after_operation_restores_nothing(void **state)
 
     (void)state;
     for (int times = 0; times < (UNIT_SHARE > 1 ? 2 : 8); times++) {
-        party_begin(&p, 20000, 20000, NULL); /* no member is lost for another reason */
+        party_begin(&p, 20000, 20000, NULL); /* so long that leaving is the only loss */
         party_run(&p, LEAVERS, each_goes_after_an_operation, NULL);
         party_end(&p);
     }
@@ -281,11 +283,11 @@ static void all_kinds(struct guest *g)
             CHECK(colls[k] != TUTTI_ALLREDUCE || out[9] == 27);
             CHECK(colls[k] != TUTTI_ALLGATHER || out[29] == 9);
         }
-        /* it belongs to the run */
+        /* the struct belongs to the run */
         CHECK(tutti_run_collective(g->run, &ops[KINDS - 1]) == TUTTI_ERR_INVALID);
         CHECK(ops[KINDS - 1].status == TUTTI_PENDING);
         CHECK(tutti_run_agree(g->run, 1, 0, &flags) == TUTTI_ERR_INVALID);
-        /* in mode retry */
+        /* the new operation has mode retry */
         CHECK(tutti_run_allreduce(g->run, &one, out, 1, TUTTI_I64, TUTTI_SUM, 1) ==
               TUTTI_ERR_INVALID);
         if (round == 0) {
@@ -294,7 +296,7 @@ static void all_kinds(struct guest *g)
         } else if (round == 1) {
             MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
             CHECK(view.changed == 0 && view.nranks == 3);
-        } else { /* an operation whose result does not need all members, but whose outcome does */
+        } else { /* its result does not need all members, but its outcome does */
             op = (tutti_elastic){ .size = sizeof op,
                                   .coll = TUTTI_BROADCAST,
                                   .src = &one,
@@ -307,7 +309,7 @@ static void all_kinds(struct guest *g)
         MUST(tutti_run_agree(g->run, 1, 0, &flags));
     }
     op = tentative(v, 0);
-    op.count = 0; /* no waiting for others: it has its outcome at once */
+    op.count = 0; /* an empty operation needs no other member: its outcome is immediate */
     MUST(tutti_run_collective(g->run, &op));
     CHECK(op.status == TUTTI_OK);
     op = tentative(v, 0);
@@ -318,9 +320,8 @@ static void all_kinds(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_INVALID);
     op = tentative(v, 0);
     CHECK(tutti_run_batch(g->run, &op, 1, 0, 1) == TUTTI_ERR_INVALID);
-    for (int before = 0; before < 2; before++) { /* one refused on all members leaves nothing
-                                                    pending, but an earlier open one is still
-                                                    pending */
+    for (int before = 0; before < 2; before++) { /* if all members refuse an operation, it is not
+                                                    pending; an earlier one stays pending */
         if (before)
             MUST(tutti_run_collective(g->run, &ops[0]));
         op = tentative(v, 0);
@@ -350,9 +351,9 @@ static void later_operation_delivers_tentative_outcome(void **state)
     party_end(&p);
 }
 
-/* The arguments of one are invalid, so it has nothing pending, as if all were refused; the others
- * wait for it, and do. They still meet. The epoch ends only after all have met in it, and guest 2
- * has been refused: however slow they are, no deadline passes before. */
+/* The arguments of one member are invalid: it has nothing pending, as if all had refused the
+ * operation. The others wait for it until they fail. All then enter the next view. No deadline
+ * passes too early on a slow machine: the others start only after guest 2 was refused. */
 static void one_is_refused(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -399,9 +400,8 @@ static void meet(struct guest *g, int n)
     party_await(g->party, n);
 }
 
-/* Two operations in place on the same data; no operation has followed the second. Then guest 2
- * exits. Each remaining member is notified by a different call, also on another tag; and both can
- * continue. */
+/* Two operations in place on the same data; the second has no outcome yet. Then guest 2 exits. Each
+ * remaining member gets the loss from a different call, also on another tag, and continues. */
 static void one_goes_after_two(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -457,8 +457,8 @@ static void loss_restores_tentative_operations(void **state)
     party_end(&p);
 }
 
-/* Two concurrent open ones of one tag, in place on the same data: guest 2 does not start the
- * second. */
+/* Two operations of one tag are open, in place on the same data: a tentative one, and the next one,
+ * which guest 2 does not start. */
 static void one_goes_between_two(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -474,11 +474,11 @@ static void one_goes_between_two(struct guest *g)
     meet(g, 3);
     if (g->index == 2)
         return;
-    ops[2].tentative = 0; /* it is never reached */
+    ops[2].tentative = 0; /* op 2 never completes */
     CHECK(tutti_run_collective(g->run, &ops[2]) == TUTTI_ERR_PEER_LOST);
     CHECK(ops[0].status == TUTTI_OK && ops[1].status == TUTTI_ERR_PEER_LOST &&
           ops[2].status == TUTTI_ERR_PEER_LOST);
-    check_sum(v, 3, 21); /* the second's input was restored after the third's */
+    check_sum(v, 3, 21); /* ops[2] was restored first, then ops[1] */
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
     CHECK(view.nranks == 2);
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
@@ -529,8 +529,8 @@ static void await_stop(tutti_run *run)
     }
 }
 
-/* The operation of a member that is still in it when the epoch ends: data from the network is not
- * in its result. */
+/* Runs an operation that does not complete here before the epoch ends. Its output is erased, so the
+ * result can only be another member's. */
 static void is_given_its_result(struct guest *g, tutti_elastic *op, int64_t *dst)
 {
     tutti_request *request = NULL;
@@ -553,8 +553,8 @@ static void is_given_its_result(struct guest *g, tutti_elastic *op, int64_t *dst
     tt_run_unlock(g->run);
 }
 
-/* The first of the epoch brings news, the second one is settled. Guest 0 has its result, and ends
- * the epoch. */
+/* The first operation of the epoch carries news, the second one is settled. Guest 0 has its result,
+ * and revokes the epoch; guest 1 lacks the result. */
 static void one_lacks_what_others_have(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -590,8 +590,8 @@ static void missing_small_result_comes_with_outcome(void **state)
     party_end(&p);
 }
 
-/* A small one in place follows a tentative one in place; guest 1 lacks its result, and gets
- * both. */
+/* A small operation in place follows a tentative one in place. Guest 1 lacks the small result; it
+ * gets that, and the outcome of the tentative operation. */
 static void one_lacks_what_follows_a_tentative_one(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -639,8 +639,8 @@ static void delivered_result_finalizes_the_earlier_one(void **state)
     party_end(&p);
 }
 
-/* Guest 2 exits during the others' batch. Each operation has one result on both, which shows its
- * number of contributors. */
+/* Guest 2 exits during the others' batch. Both get the same result of each operation, which shows
+ * its number of contributors. */
 static void one_goes_in_a_batch(struct guest *g)
 {
     enum { OPS = 60, WITH_THREE = 23 };
@@ -679,7 +679,8 @@ static void small_batch_has_one_result(void **state)
     }
 }
 
-/* Two of the largest results of each tag except one: all members keep those of the second ones. */
+/* Runs two operations with results of maximum size on each tag except the last. All members keep
+ * the second results. */
 static void settle_all_tags(struct guest *g, const int64_t *src, int64_t *dst)
 {
     tutti_elastic op = small_sum(src, dst);
@@ -691,8 +692,8 @@ static void settle_all_tags(struct guest *g, const int64_t *src, int64_t *dst)
     }
 }
 
-/* The epoch is revoked; then guest 2 leaves, with results that the others lack. No member is lost
- * because of its messages. */
+/* The epoch is revoked; then guest 2 leaves, with results that the others lack. The long messages
+ * with all results cause no other loss. */
 static void all_tags_have_results(struct guest *g)
 {
     int64_t src[TT_SETTLED_BYTES / sizeof(int64_t)] = { 0 },
@@ -723,7 +724,7 @@ static void all_tags_have_results(struct guest *g)
     CHECK(dst[127] == 15 && op.status == TUTTI_OK);
     MUST(tutti_run_epoch(g->run, 0, 0, 0, 0, &view));
     CHECK(view.nranks == 2);
-    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* neither leaves while the other is in it */
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* both are in the epoch before one leaves */
 }
 
 static void small_results_of_all_tags_arrive(void **state)
@@ -737,8 +738,8 @@ static void small_results_of_all_tags_arrive(void **state)
     party_end(&p);
 }
 
-/* Up to 1 KiB, in modes abort and retry; the first of a tag, and the eighth after one with news,
- * bring news. */
+/* Operations of up to 1 KiB in modes abort and retry are settled, except those that carry news: the
+ * first of a tag, and the eighth after one with news. */
 static void some_are_settled(struct guest *g)
 {
     static const int64_t src[130];
@@ -755,7 +756,7 @@ static void some_are_settled(struct guest *g)
     MUST(tutti_run_collective(g->run, &next));
     CHECK(is_settled(g->run));
     next.count = 129;
-    MUST(tutti_run_collective(g->run, &next)); /* brings news */
+    MUST(tutti_run_collective(g->run, &next)); /* carries news */
     CHECK(!is_settled(g->run));
     next.count = 0;
     MUST(tutti_run_collective(g->run, &next));
@@ -807,8 +808,8 @@ static void three_at_once(struct guest *g, uint32_t first_tag)
     MUST(tutti_run_batch(g->run, ops, 3, first_tag, 3));
 }
 
-/* Two continue until they are notified of a third, at the same point of both programs and by the
- * same operation; then three, and one gives notice. */
+/* Two members run until they get news of a third, in the same iteration and from the same
+ * operation. Then three run, until one gives notice. */
 static void one_comes_and_one_leaves(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -844,10 +845,11 @@ static void one_comes_and_one_leaves(struct guest *g)
         number = news.number;
         with = news.operation << 8 | news.tag;
         MUST(tutti_run_agree(g->run, with, 0, &all));
-        CHECK(all == with && news.operation == steps); /* the step before did not bring it */
+        CHECK(all == with && news.operation == steps); /* the previous step did not carry this
+                                                          news */
         three_at_once(g, 1);
         MUST(tutti_run_poll(g->run, &news));
-        /* the operation that repeats it is not the first one that brought it */
+        /* operations that repeat the news do not count as the first one that carried it */
         CHECK(news.number != number || with == (news.operation << 8 | news.tag));
         MUST(tutti_run_epoch(g->run, TUTTI_ADMIT, 0, 0, 0, &view));
     }
@@ -964,7 +966,7 @@ static void cut_connection_evicts_nobody(void **state)
 
 /* ---- the view's communicator ---- */
 
-/* By calls, or with requests. */
+/* Waits until n calls or requests of the communicator are open. */
 static void await_inside(const tutti_comm *comm, unsigned n)
 {
     const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
@@ -1005,8 +1007,8 @@ static void *receive(void *arg)
     return NULL;
 }
 
-/* One is in a receive, and then has an open request; until these have ended it cannot change the
- * view. */
+/* Rank 0 has a thread in a receive, and then an open request. It cannot change the view until these
+ * have completed. */
 static void one_is_in_a_call(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1055,9 +1057,9 @@ static void call_on_communicator_delays_view_change(void **state)
     party_end(&p);
 }
 
-/* Three are in the view, and one exits. The others have a thread in a receive from it, one that
- * waits for such a request, and an unattended request, when a retried operation makes the next
- * view: all of these end, and then the communicator does. */
+/* One of three members exits. Each other member has a thread in a receive from it, a thread that
+ * waits for such a request, and a request without a waiter. Then a retried operation forms the next
+ * view. All of these calls fail before the old communicator is torn down. */
 static void one_goes_under_calls(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1106,8 +1108,8 @@ static void old_view_ends_after_its_calls(void **state)
 
 /* ---- unauthenticated peers ---- */
 
-/* The maximum of silent unauthenticated connections to a listener, and one more: the first is
- * dropped for the last. */
+/* Opens one more silent connection than a listener keeps unauthenticated: the first one is dropped
+ * for the last. */
 static void crowd(int fds[TT_RUN_STRANGERS + 1], uint16_t port)
 {
     const struct sockaddr_in at = { .sin_family = AF_INET,
@@ -1130,7 +1132,7 @@ static void disperse(int fds[TT_RUN_STRANGERS + 1])
         close(fds[i]);
 }
 
-/* Ends the connection to the other member as a network failure would. */
+/* Cuts the connection to the other member, like a network failure. */
 static void cut(tutti_run *run)
 {
     tt_run_lock(run);
@@ -1140,7 +1142,7 @@ static void cut(tutti_run *run)
     tt_run_unlock(run);
 }
 
-/* One is in the view, with pending unauthenticated connections; a newcomer is still admitted, and
+/* Both listeners have the maximum of unauthenticated connections. A newcomer is still admitted, and
  * then a cut connection is re-established. */
 static void unauthenticated_connections_pend(struct guest *g)
 {
@@ -1236,7 +1238,8 @@ static void batch_is_final_as_a_whole(void **state)
     party_end(&p);
 }
 
-/* Of three one exits; the last operation of the batch must not be retried with two. */
+/* One of three members exits. The last operation of the batch requires three, so it is not retried
+ * with two. */
 static void a_batch_of_which_one_wants_three(struct guest *g)
 {
     int64_t v[2] = { 3, 5 };
@@ -1313,8 +1316,8 @@ static uint32_t operations_of(tutti_run *run)
     return n;
 }
 
-/* Of three one exits while the others are in operations of many threads, one of which must not be
- * retried with two. Any thread may make the next view. */
+/* One of three members exits while the others have operations in several threads. One operation
+ * requires three members, so it is not retried with two. Any thread may form the next view. */
 static void threads_of_which_one_wants_three(struct guest *g)
 {
     struct trier tries[TRIERS];
@@ -1364,7 +1367,7 @@ static void other_threads_view_respects_size(void **state)
     party_end(&p);
 }
 
-/* Guest 1 is late: the others have timed out, and continued. */
+/* Guest 1 calls after the others have timed out and continued. */
 static void a_late_retry(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1406,8 +1409,8 @@ static void late_retry_follows_the_others(void **state)
     party_end(&p);
 }
 
-/* Guest 1 times out while guest 2 is absent, and retries; guest 0 has no deadline, so it is still
- * trying, whichever member reported that timeout first. */
+/* Guest 1 times out while guest 2 is absent, and retries. Guest 0 has no deadline, so its call
+ * continues, whichever member reported the timeout first. */
 static void a_hurried_one(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1461,7 +1464,7 @@ static int in_the_child(tutti_run *run)
     return !told;
 }
 
-/* Then guest 1 leaves. */
+/* Guest 0 forks; then guest 1 leaves. */
 static void forks_and_leaves(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1494,7 +1497,7 @@ static void fork_and_leave_end_their_objects(void **state)
     party_end(&p);
 }
 
-/* All n members enter a view that continues, from any state. */
+/* All n members enter a common view, from any state. */
 static void reach_common_view(struct guest *g, int32_t n)
 {
     tutti_view view = { .size = sizeof view };
@@ -1509,7 +1512,7 @@ static void reach_common_view(struct guest *g, int32_t n)
     CHECK(view.nranks == n);
 }
 
-/* One ends the epoch repeatedly, so that the other's batch never completes. */
+/* Guest 1 revokes every epoch, so that the batch of guest 0 never completes. */
 static void a_batch_without_end(struct guest *g)
 {
     const uint64_t deadline_ns = tt_now_ns() + 60 * TT_SECOND;
@@ -1591,8 +1594,8 @@ static pthread_t enter(struct within *w, tutti_run *run)
     return thread;
 }
 
-/* Queries news, including the operation that brought them, while another thread is in an operation;
- * finally ends that. */
+/* Queries news, including the operation that carried them, while another thread is in an operation;
+ * finally fails that operation. */
 static void queries_meanwhile(struct guest *g)
 {
     tutti_news before = { .size = sizeof before }, now = { .size = sizeof now };
@@ -1650,7 +1653,7 @@ static void run_answers_during_an_operation(void **state)
     party_end(&p);
 }
 
-/* One has revoked the epoch, and another one does not reply before the first one's deadline. */
+/* Guest 2 revokes the epoch, and guest 1 does not reply before guest 0's deadline. */
 static void one_answers_late(struct guest *g)
 {
     int64_t v = 3;
@@ -1665,7 +1668,7 @@ static void one_answers_late(struct guest *g)
     uint64_t flags = 0;
 
     first_view(g, 3);
-    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* all are in it */
+    MUST(tutti_run_agree(g->run, 1, 0, &flags)); /* all are in the epoch */
     if (g->index == 0) {
         party_await(g->party, 1);
         first_of_three = g->run;
@@ -1685,8 +1688,8 @@ static void one_answers_late(struct guest *g)
         party_await(g->party, 2);
         while (!is_inside(first_of_three))
             nanosleep(&(struct timespec){ .tv_nsec = TT_MS }, NULL);
-        late_ns = tt_now_ns() + 2200 * TT_MS;    /* its deadline is before that, however slow
-                                                    this machine is */
+        late_ns = tt_now_ns() + 2200 * TT_MS;    /* after guest 0's deadline, on a machine of any
+                                                    speed */
         MUST(tutti_run_revoke(g->run));
         party_reach(g->party, 3);
     }
@@ -1777,7 +1780,7 @@ static void wrong_calls(struct guest *g)
     CHECK(tutti_run_batch(g->run, &op, 1, 3000000000u, 1) == TUTTI_ERR_INVALID &&
           op.status == TUTTI_ERR_INVALID);
     op.coll = TUTTI_ALLREDUCE;
-    MUST(tutti_run_collective(g->run, &op)); /* and none of that had an effect */
+    MUST(tutti_run_collective(g->run, &op)); /* the errors had no effect */
     CHECK(v[0] == 2 && v[3] == 8);
     op.mode = TUTTI_ABORT;
     op.count = g->index ? 3 : 4; /* members make different calls */
@@ -1792,7 +1795,7 @@ static void wrong_calls(struct guest *g)
     CHECK(v[0] == 5);
     if (strstr(tutti_last_error(), "mode retry") && strstr(tutti_last_error(), "mode abort"))
         party_reach(g->party, 1);
-    /* the other has retried its operation */
+    /* the other member may have retried its operation */
     while ((st = tutti_run_shrink(g->run, 2, 0, &view)) == TUTTI_ERR_MISMATCH)
         ;
     MUST(st);
@@ -1809,7 +1812,7 @@ static void wrong_calls(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
     op.count = 1;
     news.size = sizeof news;
-    /* that epoch is over, as it is notified gradually */
+    /* the end of the previous epoch may be reported late */
     for (int tries = 0; tries == 0 || news.revoked; tries++) {
         CHECK(tries < 100000);
         MUST(tutti_run_collective(g->run, &op));
@@ -1878,7 +1881,7 @@ static void wrong_calls_are_reported_without_effect(void **state)
     party_end(&p);
 }
 
-/* Two members call with different arguments, or make different calls: both get both. */
+/* Two members make a call with different arguments, or different calls: both errors name both. */
 static void arguments_differ(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1902,13 +1905,13 @@ static void arguments_differ(struct guest *g)
     CHECK(tutti_run_optimize(g->run, &ring, 0, &view) == TUTTI_ERR_MISMATCH);
     CHECK(error_contains("gain_percent 5") && error_contains("gain_percent 6"));
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
-    /* once more; the first notified member leaves at once, and the other must not wait for
-     * newcomers because of that */
+    /* again, as the last call: one member leaves as soon as it is notified, and the other must
+     * still fail instead of waiting for newcomers */
     CHECK(tutti_run_epoch(g->run, TUTTI_ADMIT, 2 + g->index, 0, 0, &view) == TUTTI_ERR_MISMATCH);
 }
 
 /* In a role with one member an operation completes at once, and its outcome is an all-reduce of
- * three numbers, which is not mistaken for another operation. */
+ * three numbers. That does not match the other member's all-reduce of three numbers. */
 static void one_has_ended_what_another_begins(struct guest *g)
 {
     static const uint64_t three[3] = { 1, 2, 3 };
@@ -1927,7 +1930,7 @@ static void one_has_ended_what_another_begins(struct guest *g)
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH);
     if (error_contains("called the outcome exchange of a completed operation") &&
         error_contains("called allreduce(count 3, "))
-        party_reach(g->party, 1);       /* the detecting member gets it; the other may be
+        party_reach(g->party, 1);       /* the detecting member names both; the other may be
                                            notified first */
     else
         CHECK(error_contains("found that members called different operations"));
@@ -1955,7 +1958,7 @@ static void differing_arguments_are_reported(void **state)
     party_end(&p);
 }
 
-/* An epoch ends because of a program, or because of a deadline: the others get its member. */
+/* One member revokes the epoch, or reaches its deadline: the errors of the others name it. */
 static void one_ends_the_epoch(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -1983,7 +1986,7 @@ static void one_ends_the_epoch(struct guest *g)
     MUST(tutti_run_agree(g->run, 1, 0, &flags));
     op.timeout_ms = 50;
     snprintf(what, sizeof what, "member %llu reached ", (unsigned long long)view.members[0].id);
-    if (view.rank == 0) { /* alone */
+    if (view.rank == 0) { /* the others have not called */
         CHECK(tutti_run_collective(g->run, &op) != TUTTI_OK);
         party_reach(g->party, 1);
     } else {
@@ -2007,7 +2010,8 @@ static void epoch_end_names_its_member(void **state)
 
 /* ---- some members call, and others are in an operation ---- */
 
-/* All get both, at once; the operation is restored, and is not retried. */
+/* All errors name the call and the operation, at once. The operation is restored and not
+ * retried. */
 static void one_calls_where_others_operate(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2058,8 +2062,8 @@ static void call_against_operation_is_a_mismatch(void **state)
 
 /* ---- a killed member ---- */
 
-/* A separate process, which runs until it is killed. It receives the address of the coordinator,
- * and sends its id. */
+/* A member in a separate process, which runs until it is killed. It receives the address of the
+ * coordinator, and sends its ID. */
 static void live_until_killed(int hear, int tell)
 {
     struct party p = { .nroles = 0 };
@@ -2082,8 +2086,8 @@ static struct {
     uint64_t id;
 } killed;
 
-/* Only rank 1 has a data connection to it. The other one gets both ends of the failed connection;
- * or the loss, if the coordinator detects that first. */
+/* Only rank 1 has a data connection to the killed member. Rank 2's error names both ends of that
+ * connection, or the loss, if the coordinator detects it first. */
 static void one_is_killed(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2093,7 +2097,7 @@ static void one_is_killed(struct guest *g)
 
     first_view(g, 3);
     MUST(tutti_run_view(g->run, &view));
-    CHECK(view.members[0].id == killed.id); /* it was the first */
+    CHECK(view.members[0].id == killed.id); /* it joined first */
     snprintf(told, sizeof told, "member %llu lost its connection to member %llu",
              (unsigned long long)view.members[1].id, (unsigned long long)killed.id);
     snprintf(lost, sizeof lost, "member %llu was lost", (unsigned long long)killed.id);
@@ -2133,8 +2137,8 @@ static void unreachable_pair_is_named(void **state)
     }
 }
 
-/* A newcomer with a maximum below the size of the view gets that as the reason; it is not delayed
- * by members of the view. */
+/* The view already has the maximum number of members that a newcomer accepts: its error states
+ * this. The newcomer does not wait for members of the view. */
 static void one_wants_fewer(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2166,8 +2170,8 @@ static void newcomer_gets_the_reason(void **state)
     party_end(&p);
 }
 
-/* Two calls with long descriptions: at least the detecting member gets both members' ids, and both
- * complete calls. */
+/* Two calls with long descriptions: at least the error of the detecting member has both members'
+ * IDs and both descriptions in full. */
 static void calls_are_long(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2190,7 +2194,7 @@ static void calls_are_long(struct guest *g)
         CHECK(error_contains("(operation 1 of tag 0)"));
         party_reach(g->party, 1);
     } else {
-        /* the other has found it */
+        /* the other member has detected it */
         CHECK(error_contains("found that members called different operations"));
     }
     MUST(tutti_run_shrink(g->run, 2, 0, &view));
@@ -2208,7 +2212,7 @@ static void long_messages_are_complete(void **state)
     party_end(&p);
 }
 
-/* Of members that had started before the end of the epoch. */
+/* Only operations that had started before the end of the epoch are named. */
 static bool error_names_operation(const char *operation)
 {
     return error_contains(operation) || error_contains("(call tutti_run_epoch for the next view)");
@@ -2223,8 +2227,8 @@ static void *in_tag_3(void *run)
     return NULL;
 }
 
-/* Each waits for the other, on different tags, and guest 0 on one more: the messages name the
- * tags. */
+/* Both members wait for each other on different tags, and guest 0 also on a third one: the errors
+ * name the tags. */
 static void in_tags_apart(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2258,8 +2262,8 @@ static void in_tags_apart(struct guest *g)
         tutti_run_collective(g->run, &(tutti_elastic){ .size = sizeof op, .coll = TUTTI_BARRIER }));
 }
 
-/* Both members are in this process, and each logs it once: not for the tag that ended, and once
- * more for the one that ended with it. */
+/* Both members are in this process. Each logs its failure once, and not again for other tags that
+ * failed with it. */
 static void operations_on_other_tags_log_once(void **state)
 {
     struct unit_stderr caught;
@@ -2279,8 +2283,8 @@ static void operations_on_other_tags_log_once(void **state)
         fail_msg("two lines were expected, not \"%s\"", text);
 }
 
-/* A member that withholds nothing is in an exchange before its all-reduce, which is the call of the
- * program. */
+/* A member in mode partial first exchanges the contributors. The error names this exchange as part
+ * of the program's all-reduce. */
 static void one_is_partial(struct guest *g)
 {
     tutti_view view = { .size = sizeof view };
@@ -2295,7 +2299,7 @@ static void one_is_partial(struct guest *g)
 
     first_view(g, 2);
     CHECK(tutti_run_collective(g->run, &op) == TUTTI_ERR_MISMATCH && v == 1);
-    if (error_contains(" where member ")) /* otherwise the other has found it */
+    if (error_contains(" where member ")) /* otherwise the other member has detected it */
         CHECK(error_contains("called allreduce(mode partial, contributors)") &&
               error_contains("called allreduce(count 1, ") && error_contains("mode retry)"));
     MUST(tutti_run_epoch(g->run, 0, 2, 0, 0, &view));
@@ -2312,8 +2316,8 @@ static void exchange_before_partial_is_named_so(void **state)
     party_end(&p);
 }
 
-/* One waits for newcomers, because the other has left: error and log contain their number; until
- * another one comes. */
+/* Guest 0 waits for newcomers after guest 1 has left: error and log contain the number of members.
+ * Then guest 2 joins. */
 static tutti_run *lonely;
 
 static bool log_was_written(void)
@@ -2334,7 +2338,7 @@ static void one_stays_alone(struct guest *g)
 
     if (g->index < 2) {
         first_view(g, 2);
-        MUST(tutti_run_agree(g->run, 1, 0, &flags));    /* both are in it before one leaves */
+        MUST(tutti_run_agree(g->run, 1, 0, &flags));    /* both are in the view before one leaves */
     }
     if (g->index == 1)
         return;
@@ -2441,7 +2445,7 @@ static void plain_member_gets_the_mismatch(void **state)
 
 /* ---- unresponsive coordinators ---- */
 
-/* It hangs: its system accepts connections, without replies. */
+/* The kernel of a hung coordinator accepts connections, but there are no replies. */
 static void hanging_coordinator_is_skipped(void **state)
 {
     tutti_run_conf conf = { .size = sizeof conf, .run = "test", .timeout_ms = 60000 };
@@ -2462,7 +2466,8 @@ static void hanging_coordinator_is_skipped(void **state)
     party_end(&p);
 }
 
-/* Its decisions are lost; a call still ends, and the member with it. */
+/* Without a coordinator there are no decisions: calls still time out, and the member can be
+ * destroyed. */
 static void call_ends_without_a_coordinator(void **state)
 {
     tutti_view view = { .size = sizeof view };
@@ -2482,8 +2487,8 @@ static void call_ends_without_a_coordinator(void **state)
     tutti_run_destroy(run);
 }
 
-/* Another thread makes the next view, or is in an operation, and does not return: threads that wait
- * for it do so until their deadlines. */
+/* Another thread forms the next view, or is in an operation, and does not return: threads that wait
+ * for it return at their deadlines. */
 static void wait_for_threads_has_a_deadline(void **state)
 {
     tutti_elastic op = {
@@ -2516,7 +2521,7 @@ static void wait_for_threads_has_a_deadline(void **state)
     run->ninside = 0;
     tt_run_unlock(run);
     op.timeout_ms = 0;
-    MUST(tutti_run_collective(run, &op)); /* and none of that had an effect */
+    MUST(tutti_run_collective(run, &op)); /* the timeouts had no effect */
     tutti_run_destroy(run);
     party_end(&p);
 }
@@ -2582,7 +2587,7 @@ static void false_failure_ends_one_epoch(void **state)
 /* ---- a stopped process ---- */
 
 /* Returns whether a wait with this timeout continues after this process was stopped for longer. The
- * parent stops it after a message. */
+ * parent stops it after a byte in `tell`. */
 static bool waits_on(int tell, uint64_t wait_ns)
 {
     tutti_run run = { .lock = PTHREAD_MUTEX_INITIALIZER, .timeout_ms = 3600000 };
@@ -2602,7 +2607,7 @@ static void stopped_time_restarts_the_deadline(void **state)
     bool good = false;
 
     (void)state;
-    /* it may be too late to stop it in time */
+    /* the stop may come after the deadline: retry with a longer wait */
     for (uint64_t wait_ms = 200; wait_ms < 10000 && !good; wait_ms *= 2) {
         int tell[2], status;
         char byte;
@@ -2614,7 +2619,7 @@ static void stopped_time_restarts_the_deadline(void **state)
         if (child == 0)
             _exit(waits_on(tell[1], wait_ms * TT_MS) ? 0 : 1);
         assert_int_equal(read(tell[0], &byte, 1), 1);
-        usleep((useconds_t)(wait_ms * 500)); /* it is about to wait */
+        usleep((useconds_t)(wait_ms * 500)); /* time for the child to start its wait */
         kill(child, SIGSTOP);
         usleep((useconds_t)(wait_ms * 1000 + 1200000));
         kill(child, SIGCONT);
@@ -2628,7 +2633,8 @@ static void stopped_time_restarts_the_deadline(void **state)
 
 /* ---- objects that outlive a run ---- */
 
-/* Its connections use the security settings of the run, and end after the run. */
+/* The connections of the split communicator use the run's security settings, and outlive the
+ * run. */
 static void splits_and_goes(struct guest *g)
 {
     tutti_comm *own;

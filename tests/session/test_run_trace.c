@@ -70,7 +70,7 @@ static void call_all(struct guest *g)
     CHECK(count_records("run_agree", TUTTI_OK) >= 1);
     CHECK(count_records("run_commit", TUTTI_OK) >= 1);
     atomic_fetch_add(&g->party->step, 1);
-    party_await(g->party, 2);           /* neither leaves while the other is in a call */
+    party_await(g->party, 2);           /* both have made their calls before one leaves */
 }
 
 static void each_call_of_a_run_is_recorded(void **state)

@@ -14,7 +14,7 @@
 
 /* ---- ports ---- */
 
-/* Opens a listener at a free port of this host; -1: there is none. */
+/* Opens a listener at a free port of this host. Returns -1 if there is none. */
 static int take_port(int family, uint16_t *port)
 {
     const struct sockaddr_in v4 = { .sin_family = AF_INET,
@@ -35,7 +35,7 @@ static int take_port(int family, uint16_t *port)
     return fd;
 }
 
-/* Returns whether there is a listener on loopback. */
+/* Returns whether the port has a listener on loopback. */
 static bool is_open(int family, uint16_t port)
 {
     const struct sockaddr_in v4 = { .sin_family = AF_INET,
@@ -59,7 +59,8 @@ static bool is_open(int family, uint16_t port)
 struct pair_member {
     tutti_run_conf conf;
     pthread_t thread;
-    void (*look)(tutti_run *run, uint32_t index);   /* called after both have reduced; NULL */
+    void (*look)(tutti_run *run, uint32_t index);   /* called after both have reduced; may be
+                                                       NULL */
     uint32_t index;
 };
 
@@ -85,7 +86,7 @@ static void *live(void *arg)
     return NULL;
 }
 
-/* Runs both with these settings, in addition to the party's. */
+/* Runs both members with these settings, in addition to the party's. */
 static void run_pair(const struct party *p, tutti_run_conf one, tutti_run_conf other,
                      void (*look)(tutti_run *run, uint32_t index))
 {
@@ -133,7 +134,7 @@ static void member_listens_at_given_addresses(void **state)
     own_port[0] = unit_free_port();
     snprintf(listen[0], sizeof listen[0], "127.0.0.1:%u", own_port[0]);
     snprintf(listen[1], sizeof listen[1], "[::1]:%u", own_port[1]);
-    for (int i = 0; i < 2; i++) { /* one of two may be in use by chance */
+    for (int i = 0; i < 2; i++) { /* one of two ports may be in use by chance */
         do
             data_first[i] = unit_free_port();
         while (data_first[i] == UINT16_MAX);
@@ -174,8 +175,8 @@ static void wildcard_address_has_three_forms(void **state)
     party_end(&p);
 }
 
-/* Announced addresses are in its card, for data too if the ports are known; and do not affect near
- * members. */
+/* Announced addresses are in the member's card; also for data, if the data ports are known. Nearby
+ * members do not use them. */
 static void announces(tutti_run *run, uint32_t index)
 {
     char text[TT_ADDRESS_TEXT_BYTES];
@@ -216,8 +217,8 @@ static bool is_near(const struct sockaddr_storage *a)
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-/* Returns how many sockets of this process listen for other hosts: the coordinator's, members' and
- * those for data. */
+/* Returns how many sockets of this process listen for other hosts: those of the coordinator, and of
+ * members for control and data. */
 static int listeners_of_the_network(void)
 {
     int n = 0;
@@ -247,7 +248,7 @@ static void can_be_reached(tutti_run *run, uint32_t index)
 {
     (void)run;
     (void)index;
-    CHECK(listeners_of_the_network() >= 2); /* a member's, and one for data */
+    CHECK(listeners_of_the_network() >= 2); /* a member's control and data sockets */
 }
 
 /* The coordinator is on loopback, without security settings. */
@@ -492,7 +493,7 @@ static void neighbours_precede_announced_addresses(void **state)
     in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
     announce(&own, "203.0.113.1"); /* behind the same address translation */
     in_order(&own, &peer, TT_MARK_ELSEWHERE, "192.168.1.3:2 203.0.113.1:4711 10.9.9.9:2 ");
-    announce(&own, "203.0.113.2"); /* behind another one, with the same inner addresses */
+    announce(&own, "203.0.113.2"); /* behind another one, with the same internal addresses */
     in_order(&own, &peer, TT_MARK_ELSEWHERE, "203.0.113.1:4711 192.168.1.3:2 10.9.9.9:2 ");
     peer.inside.host = 1;
     in_order(&own, &peer, TT_MARK_HERE, "127.0.0.1:2 203.0.113.1:4711 ");

@@ -1,5 +1,5 @@
-/* Members of a run in one process sync their state: the winner, the receivers, the excluded
- * members, and members that leave meanwhile. */
+/* Members of a run in one process sync their state: the selected content, the receivers, the
+ * excluded members, and members that leave meanwhile. */
 #include "session/party.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@
 #define TOKEN "0123456789abcdef0123456789abcdef"
 #define FEW 5000u
 #define MANY (6u << 20)                 /* 24 MiB of weights */
-/* No test here needs a lease to end. With the thread sanitizer, on a busy machine, a transfer of
+/* No lease expires in these tests. With the thread sanitizer, on a busy machine, a transfer of
  * VERY_MANY elements may delay a member for seconds. */
 #define SYNC_LEASE_MS 30000
-/* 64 MiB: the transfer takes so long that a polling thread observes it */
+/* 64 MiB: the transfer is long enough for a polling thread to observe it */
 #define VERY_MANY (16u << 20)
 #define QUEUED_MAX (640u << 10)         /* a piece, and other messages */
 
@@ -122,7 +122,7 @@ static void popular(struct guest *g)
     if (g->index == 1)
         CHECK(m.state.bytes_received == sizeof m.step + FEW * sizeof(float) + 16 * m.state.narrays);
 
-    m.step = g->index == 2 ? 10 : 8; /* only the differences are transferred */
+    m.step = g->index == 2 ? 10 : 8; /* only the step differs, and is transferred */
     MUST(tutti_run_sync(g->run, &m.state, 0));
     CHECK(m.state.revision == 2 && m.state.received == (g->index == 2) && is(&m, 8));
     if (g->index == 2)
@@ -130,7 +130,7 @@ static void popular(struct guest *g)
 
     fill(&m, g->index == 0 ? 11 : 12);
     if (g->index != 1)
-        fill(&m, 11); /* the most common, but behind */
+        fill(&m, 11); /* most common, but of an older revision */
     m.state.revision -= g->index != 1;
     MUST(tutti_run_sync(g->run, &m.state, 0));
     CHECK(m.state.revision == 3 && m.state.received == (g->index != 1) && is(&m, 12));
@@ -145,7 +145,7 @@ static void most_common_current_content_wins(void **state)
     party(3, popular, TOKEN);
 }
 
-/* Two have a state, and three without a state join: equal, and more. */
+/* Two members with equal states sync with three newcomers that have none. */
 static void newcomers(struct guest *g)
 {
     const bool comes = g->index >= 2;
@@ -173,7 +173,7 @@ static void newcomers(struct guest *g)
     end(&m, g);
 }
 
-/* An array of each type, with an odd count, at an odd address; none ends where the next one
+/* An array of each type, with an uneven count at an unaligned address; none ends where the next one
  * begins. */
 #define TYPED_COUNT(type) (1001 + 2 * (size_t)(type))
 #define TYPED_ROOM ((1001 + 2 * TUTTI_DTYPE_COUNT) * 8 + 64)
@@ -281,8 +281,9 @@ static void incompatible_member_is_excluded_with_reason(void **state)
 struct watcher {
     tutti_run *run;
     pthread_t thread;
-    bool leaves;                /* otherwise it cuts all connections, several times */
-    atomic_bool looks, over;    /* it has started; there is nothing more to observe */
+    bool leaves;                /* leave during the transfer; otherwise cut all connections, several
+                                   times */
+    atomic_bool looks, over;    /* the thread has started; it must return */
     int done;
 };
 
@@ -325,7 +326,8 @@ static void watch_begin(struct watcher *w, tutti_run *run, bool leaves)
 {
     *w = (struct watcher){ .run = run, .leaves = leaves };
     CHECK(pthread_create(&w->thread, NULL, watch, w) == 0);
-    while (!atomic_load(&w->looks)) /* on busy cores, the sync may end before a thread starts */
+    while (!atomic_load(&w->looks)) /* on a busy machine, the sync may otherwise end before the
+                                       thread starts */
         nanosleep(&(struct timespec){ .tv_nsec = TT_MS / 10 }, NULL);
 }
 
@@ -364,7 +366,7 @@ static void leaving_holder_is_replaced(void **state)
     party(3, one_holder_goes, TOKEN);
 }
 
-/* All holders exit, only the receivers remain: their state is unchanged. */
+/* All holders exit during the transfer. Only the receivers remain, with unchanged states. */
 static void the_only_holder_goes(struct guest *g)
 {
     struct watcher w;
@@ -380,7 +382,7 @@ static void the_only_holder_goes(struct guest *g)
     } else {
         CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_PEER_LOST);
         CHECK(is(&m, 6));
-        m.state.strategy = TUTTI_SYNC_POPULAR; /* in the epoch that is over */
+        m.state.strategy = TUTTI_SYNC_POPULAR; /* this sync is still in the epoch that is over */
         MUST(tutti_run_sync(g->run, &m.state, 0));
         CHECK(m.state.revision == 0);
         part(g, 2);
@@ -447,8 +449,8 @@ static bool error_contains(const char *what)
     return strstr(tutti_last_error(), what) != NULL;
 }
 
-/* One syncs, and the others call something else; or the others sync: all get two members and their
- * calls. */
+/* One member syncs, and the others make another call, or vice versa: all errors name two members
+ * and their calls. */
 static void others_call_otherwise(struct guest *g)
 {
     static const char *const calls[] = { "agree", "epoch", "commit" };
@@ -483,8 +485,8 @@ static void sync_against_call_is_a_mismatch(void **state)
     party(3, others_call_otherwise, NULL);
 }
 
-/* Overlapping arrays must not be written: a sync of all members whose arrays may be. Neither is
- * written if both may differ, or if this member only sends. */
+/* A sync that may write overlapping arrays is refused. It is allowed if both arrays may differ, or
+ * if this member only sends, because neither is written then. */
 static void overlap(struct guest *g)
 {
     static const tutti_array_memory elsewhere = { .size = sizeof elsewhere,
@@ -506,7 +508,7 @@ static void overlap(struct guest *g)
                                      .type = TUTTI_F32 };
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "\"front\" and \"inside\" overlap") != NULL);
-    m.arrays[1].count = 0; /* it shares nothing; "back" starts later, and is still handled */
+    m.arrays[1].count = 0; /* an empty array overlaps nothing; "back" must still be found */
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "\"front\" and \"back\" overlap") != NULL);
     m.arrays[1].count = 1;
@@ -516,9 +518,9 @@ static void overlap(struct guest *g)
     MUST(tutti_run_sync(g->run, &m.state, 0));
     for (size_t i = 0; i < 3; i++)
         m.arrays[i].may_differ = 0;
-    m.state.instead = 1; /* with arrays of other types */
+    m.state.instead = 1; /* accepts arrays that differ from the previous ones */
     m.arrays[0].count = FEW - 1;
-    m.arrays[1].memory = &elsewhere; /* there the address belongs to another memory */
+    m.arrays[1].memory = &elsewhere; /* the address is in another memory, so there is no overlap */
     MUST(tutti_run_sync(g->run, &m.state, 0));
     m.arrays[1].memory = NULL;
     m.arrays[0].count = FEW;
@@ -546,7 +548,7 @@ static void wrong_calls(struct guest *g)
     float one = 1;
 
     begin(&m, g, FEW, 3);
-    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID); /* in no view */
+    CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID); /* not in a view */
     view_of(g, 2);
     m.arrays[1].type = 99;
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_INVALID);
@@ -647,7 +649,7 @@ static void other_cohort(struct guest *g)
     begin(&m, g, FEW, 4);
     CHECK(tutti_run_sync(g->run, &m.state, 0) == TUTTI_ERR_UNSUPPORTED);
     fill(&m, g->index ? 3 : 4);
-    m.state.revision = g->index ? 17 : 0; /* one has a checkpoint */
+    m.state.revision = g->index ? 17 : 0; /* one member has a checkpoint */
     MUST(tutti_run_sync(g->run, &m.state, 0));
     CHECK(m.state.revision == 17 && m.state.received == (g->index == 0) && is(&m, 3));
     MUST(tutti_run_sync(g->run, &m.state, 0));
@@ -674,7 +676,7 @@ static void new_cohort_continues_or_replaces(void **state)
 
 /* ---- roles ---- */
 
-/* Two groups of two: each role has a separate state, and syncs separately; role 1 more often. */
+/* Two groups of two. Each role has its own state and its own syncs; role 1 syncs more often. */
 static void sharded(struct guest *g)
 {
     struct model m;
@@ -706,7 +708,7 @@ static void roles_sync_apart(void **state)
 
 /* ---- arrays outside host memory ---- */
 
-/* Device memory: accessible only to the given functions, at another address. */
+/* Emulated device memory: only its functions can access it, at another address. */
 struct far {
     uint8_t *mem, *inside;              /* the same pages; mem is inaccessible */
     size_t bytes;
@@ -811,8 +813,8 @@ static void far_end(struct far_model *f, const struct guest *g)
     end(&f->m, g);
 }
 
-/* Members 0 and 1 have weights in device memory, 0 with its own hash function; 2 and 3 in host
- * memory. */
+/* Members 0 and 1 have their weights in device memory, 0 with its own hash function. Members 2 and
+ * 3 have them in host memory. */
 static void here_and_there(struct guest *g)
 {
     const bool is_far = g->index < 2;
@@ -825,8 +827,8 @@ static void here_and_there(struct guest *g)
         f.m.arrays[0].memory = NULL;
     }
     far_fill(&f, 7);
-    MUST(tutti_run_sync(g->run, &f.m.state, 0));    /* their hashes are equal, wherever they were
-                                                       computed */
+    MUST(tutti_run_sync(g->run, &f.m.state, 0));    /* hashes are equal, whether computed in device
+                                                       or in host memory */
     CHECK(f.m.state.revision == 0 && !f.m.state.received);
     CHECK(f.far.hashes == (g->index == 0) && (f.far.reads > 1) == (g->index == 1) &&
           f.far.writes == 0);
@@ -852,8 +854,8 @@ static void device_memory_uses_given_functions_only(void **state)
     party(4, here_and_there, TOKEN);
 }
 
-/* Member 0 cannot be read when others request data, 3 cannot be written at the end: they are
- * excluded, and the others have the state of 1. */
+/* Device memory of member 0 cannot be read when others request data, and that of 3 cannot be
+ * written at the end. Both are excluded, and the others get the state of 1. */
 static void memory_fails(struct guest *g)
 {
     static const char *const why[] = {
@@ -866,7 +868,7 @@ static void memory_fails(struct guest *g)
     far_begin(&f, g, true);
     far_fill(&f, g->index < 2 ? 1 : 2);
     f.m.state.strategy = g->index < 2 ? TUTTI_SYNC_SEND : TUTTI_SYNC_RECEIVE;
-    if (g->index == 2) {                /* before any member detects it: without effect */
+    if (g->index == 2) {                /* fails before the sync begins, without effect on it */
         f.far.hashes_fail = 4;
         CHECK(tutti_run_sync(g->run, &f.m.state, 0) == TUTTI_ERR_SYSTEM);
         CHECK(strstr(tutti_last_error(),

@@ -9,7 +9,7 @@
 #include "reduce/reduce.h"
 
 #define MEMBERS 3
-#define COUNT 5         /* elements of a block; of v collectives rank r's has r + 2 */
+#define COUNT 5         /* elements of a block; variable collectives: rank r's block has r + 2 */
 #define ELEMENTS_MAX 64
 #define ROOT 1
 
@@ -19,7 +19,8 @@ struct call {
     tutti_redop op;
     tutti_dtype type;
     int n, rank;
-    size_t counts[MEMBERS], sent[MEMBERS], received[MEMBERS];   /* of v collectives; of alltoallv */
+    size_t counts[MEMBERS], sent[MEMBERS], received[MEMBERS];   /* of variable collectives; of
+                                                                   alltoallv */
     uint64_t src[ELEMENTS_MAX], dst[ELEMENTS_MAX];              /* space for any type */
 };
 
@@ -317,7 +318,7 @@ static void each_call(tutti_run *run, const tutti_view *view,
     }
 }
 
-/* Each to the next one, in a group; then the first to the last. */
+/* In a group of calls, each member sends to the next one; then rank 0 sends to the last. */
 static void from_one_to_another(tutti_run *run, const tutti_view *view)
 {
     tutti_comm *comm = tutti_run_comm(run);
@@ -386,7 +387,8 @@ static void play(void (*program)(struct guest *g))
 {
     struct party p;
 
-    party_begin(&p, 20000, 100, NULL); /* no member is lost because the machine is slow */
+    party_begin(&p, 20000, 100, NULL); /* a lease so long that no member is lost on a slow
+                                          machine */
     party_run(&p, MEMBERS, program, NULL);
     party_end(&p);
 }

@@ -142,9 +142,9 @@ static void bounded_run_ends_at_limit(void **state)
     assert_false(one_host_run(&r).cut);
 }
 
-/* Rank 32 has half of the blocks from the beginning, and sends those that its neighbour cannot
- * consume yet until its credit is used up; that neighbour's pending credit is less than is returned
- * separately. */
+/* Rank 32 has half of the blocks from the beginning, and sends them until its credit is used up,
+ * although its neighbour cannot consume all of them yet. The credit that the neighbour owes is too
+ * little to be returned separately. */
 static void waiting_ranks_return_pending_credit(void **state)
 {
     struct one_host r;

@@ -170,8 +170,8 @@ static void recursive_halving_adds_between_its_messages(void **state)
         }
 }
 
-/* Each round is one message; each eighth received message adds one that returns credit, before the
- * next round's: it uses the thread, and the link, for a moment. */
+/* Each round is one message. After each eighth received message, a message that returns credit
+ * precedes the next round's, and occupies the thread and the link for a short time. */
 static void short_ring_takes_n_minus_one(void **state)
 {
     (void)state;
@@ -496,7 +496,7 @@ static void faults_that_name_nothing_are_refused(void **state)
     }
 }
 
-/* Returns the message of the simulator for an INVALID configuration. */
+/* Checks that the configuration is INVALID, and gets the simulator's message. */
 static void refused(const struct run *r, char said[1024])
 {
     struct tt_des_result result;

@@ -86,7 +86,7 @@ static tutti_status run(const struct case_memory *memory, const struct mode *m,
     return tt_sim_run(&conf, memory->src, memory->dst, &result, why, why_bytes);
 }
 
-/* Returns false, with the reason, if the ranks are stuck or a byte is wrong. */
+/* Returns false, with the reason, if the ranks are deadlocked or a byte is wrong. */
 static bool right(const struct case_spec *spec, const struct case_calls *calls,
                   const struct mode *m, uint64_t seed, char *why, size_t why_bytes)
 {

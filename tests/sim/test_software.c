@@ -131,7 +131,8 @@ static void segments_may_be_fetched_together(void **state)
     }
 }
 
-/* To its own slots, and several segments at once, plus the cost of the sum. */
+/* Operands are fetched to the rank's own slots, several segments at once; the cost of the sum is
+ * added. */
 static void unmapped_reductions_fetch_their_operands(void **state)
 {
     struct one_host r;

@@ -261,7 +261,8 @@ static struct tt_central_conf central_conf(uint32_t nranks)
                                      .seed = 1 };
 }
 
-/* Its steps are exact with a constant latency, and take longer with a random one. */
+/* The formula equals the sum of its steps if the latency is constant; with a random latency, the
+ * steps take longer. */
 static void formula_of_the_all_gather_is_a_lower_bound(void **state)
 {
     static const uint32_t sizes[] = { 2, 3, 16, 333 };

@@ -230,7 +230,7 @@ static uint32_t count_fate(const struct sim *s, enum fate fate)
     return n;
 }
 
-/* No list has a rank that it must not have. */
+/* Checks that no list has a wrong rank. */
 static void check_lists(const struct sim *s)
 {
     static const enum fate fates[] = {
@@ -332,7 +332,8 @@ static void stopped_ranks_are_named_and_hide_no_others(void **state)
     }
 }
 
-/* Half of the ranks stop: the overlay may fall apart. Nobody is named wrongly. */
+/* Half of the ranks stop, so the overlay may be partitioned. No rank that responds is reported as
+ * silent. */
 static void nobody_is_silent_who_answers(void **state)
 {
     (void)state;
@@ -371,7 +372,7 @@ static void several_roots_do_not_disturb_each_other(void **state)
     sim_destroy(s);
 }
 
-/* More roots than a rank serves at once: each collection ends, and counts nobody twice. */
+/* More roots than a rank serves at once: each collection ends, and counts no rank twice. */
 static void too_many_roots_get_incomplete_reports(void **state)
 {
     struct sim *s = sim_create(12, 64, 0);
@@ -401,7 +402,7 @@ static void one_rank_is_queried_in_depth(void **state)
     sim_destroy(s);
 }
 
-/* A child dies after it was taken: its parent does not wait for it until the deadline. */
+/* A queried child dies: its parent does not wait for it until the deadline. */
 static void a_lost_child_is_not_awaited(void **state)
 {
     struct sim *s = sim_create(14, 2, 0);
@@ -449,8 +450,8 @@ static void receive_query(struct sim *s, uint32_t rank, uint32_t root, uint64_t 
                                    s->w.now_ns));
 }
 
-/* Each root has one collection at a time. Those that it has given up, e.g. on a busy host, take no
- * place, so later queries are not refused. */
+/* Each root has one collection at a time. Abandoned ones, e.g. on a busy host, occupy no entry, so
+ * later queries are not refused. */
 static void a_newer_query_replaces_older_ones_of_its_root(void **state)
 {
     const uint32_t rank = 5;

@@ -303,7 +303,7 @@ static void talk_open_remote(struct talker *t, struct tt_service *s, const struc
     tt_seal_begin(seal, &n, TOKEN, false);
 }
 
-/* All places are taken by clients that do not read their answers. */
+/* All client entries are occupied by clients that do not read their answers. */
 static void clients_without_a_place_get_the_cause(void **state)
 {
     const struct tt_collect_query q = { .what = TT_COLLECT_ALL, .timeout_ms = 1000 };

@@ -1,4 +1,4 @@
-/* Layouts of the ranks of a case. */
+/* The layouts of cases. */
 #include "base/prng.h"
 #include "base/status.h"
 #include "support/cases.h"

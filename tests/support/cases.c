@@ -60,10 +60,10 @@ static void draw_displs(uint64_t *displs, const uint64_t *bytes, uint32_t n,
     }
 }
 
-#define STRETCHES_MAX 10    /* per pair: more than a round has */
+#define STRETCHES_MAX 10    /* per pair of ranks; more than one round handles */
 
-/* Draws the stretches that one rank sends to another: adjacent or with gaps, none for a third of
- * the pairs. Returns the end of the last one. */
+/* Draws the stretches that one rank sends to another: adjacent ones or with gaps; none for a third
+ * of the pairs. Returns the end of the last one. */
 static uint64_t draw_stretches(struct tt_stretch *out, uint64_t *n, const struct case_spec *spec,
                                struct tt_prng *p)
 {
@@ -138,8 +138,8 @@ static void make_alltoallv(struct case_calls *out, const struct case_spec *spec,
     for (uint32_t r = 0; r < spec->nranks; r++) {
         draw_displs(out->send_displs[r], out->send_bytes[r], spec->nranks, spec);
         draw_displs(out->recv_displs[r], out->recv_bytes[r], spec->nranks, spec);
-        if (spec->algo->by_stretches && spec->seed % 2)     /* blocks with overlapping bytes: one
-                                                               piece for several ranks */
+        if (spec->algo->by_stretches && spec->seed % 2)     /* overlapping bytes: the same piece is
+                                                               sent to several ranks */
             memset(out->send_displs[r], 0, spec->nranks * sizeof out->send_displs[r][0]);
     }
 }
@@ -226,8 +226,8 @@ void case_fail_at(const char *file, int line, const struct case_spec *spec, cons
     _fail(file, line);
 }
 
-/* Returns true for every root with few ranks; with many ranks, only for the first, the middle and
- * the last. */
+/* Returns whether cases use this root: each one with few ranks; with many ranks, only the first,
+ * the middle and the last. */
 static bool root_counts(uint32_t root, uint32_t nranks)
 {
     return nranks <= 8 || root == 0 || root == nranks / 2 || root == nranks - 1;
@@ -259,7 +259,7 @@ static bool make_if_any(struct case_calls *calls, const struct case_spec *spec)
     return tt_algo_fits_named(spec->algo, &calls->coll[0]);
 }
 
-/* Returns whether case i is tried with a layout: always with the first one, and with the others in
+/* Returns whether case i is run with a layout: always with the first layout, and with the others in
  * turn if the algorithm uses the layout. */
 static bool has_turn(const struct tt_algo *algo, int layout, uint32_t i)
 {

@@ -86,7 +86,7 @@ static void connect_now(struct light *l)
 
 /* ---- actions of the member ---- */
 
-/* Returns all members except those marked unreachable. */
+/* Reports that all proposed members are reachable, except those marked unreachable. */
 static void reached(struct light *l)
 {
     const struct hive *h = l->hive;
@@ -116,7 +116,7 @@ static void emit(void *context, const struct tt_member_act *act)
         return;
     case TT_MEMBER_ACT_SEND:
         if (l->channel && tt_channel_send(l->channel, act->data, act->bytes) == 0)
-            watch(l); /* the end of the connection is read when its socket is polled */
+            watch(l); /* a closed connection is detected when its socket is polled */
         return;
     case TT_MEMBER_ACT_REACH:
         reached(l);
@@ -273,7 +273,7 @@ static void ready(struct light *l)
     if (l->channel)
         read_messages(l);
     if (l->channel && tt_channel_flush(l->channel) != 0)
-        read_messages(l); /* why the connection ended */
+        read_messages(l); /* one may state why the connection ended */
     if (l->over)
         drop(l);
     if (l->channel)

@@ -7,7 +7,8 @@
 enum shape {
     REGULAR,        /* consecutive ranks fill hosts; the last may have fewer */
     SPREAD,         /* consecutive ranks fill hosts, and alternate between their sockets */
-    DEALT,          /* rank r on host r mod n with the smallest n; sockets alternate likewise */
+    DEALT,          /* ranks are dealt to hosts in turn, as few as possible; sockets alternate
+                       likewise */
     DRAWN,          /* random hosts of 1 to `ranks` ranks, and random sockets */
     LOPSIDED        /* one host of `ranks` ranks, all others with one rank */
 };
@@ -49,7 +50,7 @@ const char *layout_text(uint32_t kind)
 }
 
 struct label {
-    uint32_t host, socket;      /* arbitrary numbers; socket within the host */
+    uint32_t host, socket;      /* host: arbitrary number; socket: index within the host */
 };
 
 static void draw_labels(const struct kind *k, struct label *label, uint32_t nranks, uint64_t seed)

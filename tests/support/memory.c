@@ -69,7 +69,7 @@ void case_memory_fini(struct case_memory *m)
 
 /* ---- the definition ---- */
 
-/* The operation: the lower half of an element is a sum, the upper half is copied from the left
+/* The operation: the lower half of an element is a sum, and the upper half is copied from the left
  * operand. So the result shows the leftmost operand and the number of contributions. Finishing
  * changes the lower half. */
 static uint64_t combine(uint32_t elem_bytes, uint64_t x, uint64_t y)
@@ -104,7 +104,7 @@ static uint8_t reduced_byte(const struct case_memory *m, uint64_t offset)
     return (uint8_t)(sum >> 8 * (offset % elem));
 }
 
-/* Copies the data that rank `from` sends for that stretch to its position in DST. */
+/* Copies the data of a stretch that rank `from` sends to its position in DST. */
 static void define_stretch(const struct case_memory *m, uint32_t r, uint32_t from,
                            const struct tt_stretch *t, uint8_t *want)
 {
@@ -114,7 +114,7 @@ static void define_stretch(const struct case_memory *m, uint32_t r, uint32_t fro
         want[colls[r].recv_displs[from] + i] = input_byte(m, from, colls[from].send_displs[r] + i);
 }
 
-/* The same for all stretches, from the lists of the senders. */
+/* Copies all stretches that rank r receives, from the lists of the senders. */
 static void define_stretches(const struct case_memory *m, uint32_t r, uint8_t *want)
 {
     const struct tt_coll *colls = m->calls->coll;

@@ -1,5 +1,5 @@
-/* The memory of all ranks of a case: filled with input, and later compared with the definition of
- * the collective. */
+/* The memory of all ranks of a case: filled with input, and later compared with the expected
+ * result. */
 #ifndef TESTS_SUPPORT_MEMORY_H
 #define TESTS_SUPPORT_MEMORY_H
 
@@ -27,10 +27,10 @@ void case_memory_fini(struct case_memory *m);
  * why[why_bytes] names the wrong byte. */
 bool case_memory_right(const struct case_memory *m, uint32_t r, char *why, size_t why_bytes);
 
-/* Returns the reduction of the definition, for unsigned elements of 1, 2, 4 or 8 bytes: the lower
- * half is a sum; the upper half is that of the left operand (finally that of rank 0, if lower ranks
- * are always on the left). A finishing one then doubles the sum and adds 1, which shows how often
- * it ran. */
+/* Returns the reduction of case_memory, for unsigned elements of 1, 2, 4 or 8 bytes. The lower half
+ * is a sum. The upper half is that of the left operand: in the result, that of rank 0, if lower
+ * ranks are always on the left. A finishing reduction then doubles the sum and adds 1, which shows
+ * how often it ran. */
 tt_reduce_fn *case_kernel(uint32_t elem_bytes, bool finish);
 
 #endif

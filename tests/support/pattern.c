@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/prng.h"
 
-#define WORDS 512       /* computed at a time, in private memory */
+#define WORDS 512       /* computed at a time, in thread-private memory */
 
 /* Computes the words of the message from byte `at` on. */
 static void compute(uint64_t words[WORDS], uint64_t at, uint64_t salt)

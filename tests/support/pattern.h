@@ -1,5 +1,5 @@
-/* Byte patterns that are unique per message. Built without TSan, which would spend most of a test's
- * time on their computation; memcpy and memcmp, which access the buffer itself, are still
+/* Byte patterns that are unique per message. Built without TSan, because their computation would
+ * take most of a test's time. memcpy and memcmp, which access the buffer itself, are still
  * intercepted. */
 #ifndef TESTS_SUPPORT_PATTERN_H
 #define TESTS_SUPPORT_PATTERN_H

@@ -9,7 +9,7 @@
 
 /* ---- events ---- */
 
-/* Segment `seq` has arrived; advances the prefix. */
+/* Segment `seq` has arrived; advances the prefix of received segments. */
 static void landing_mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)
 {
     const uint32_t old = l->room[stream];
@@ -25,7 +25,7 @@ static void landing_mark(struct tt_sim_landing *l, uint8_t stream, uint32_t seq)
         l->landed[stream]++;
 }
 
-/* A segment arrives: late ones copy their bytes now, and release their source. */
+/* A segment arrives. If its data is copied late, this copies it now and releases the source. */
 static void segment_land(struct tt_sim *s, const struct tt_sim_event *ev, int peer)
 {
     struct tt_sim_landing *l = &s->rank[ev->to].landing[peer];
@@ -94,7 +94,7 @@ static void sim_retry_early(struct tt_sim *s, struct tt_sim_rank *r)
     offer_letters(r);
 }
 
-/* Returns whether the transport has no space now: then the rank retries a little later. */
+/* Returns whether the transport refuses the send; the rank then retries after a latency. */
 static bool send_refused(struct tt_sim *s, uint32_t me, const struct tt_action *a)
 {
     struct tt_sim_rank *r = &s->rank[me];
@@ -111,7 +111,7 @@ static bool send_refused(struct tt_sim *s, uint32_t me, const struct tt_action *
     return true;
 }
 
-/* The source of a step of a straight-line program. */
+/* Returns the source of a step of a straight-line program. */
 static struct tt_place operand_place(const struct tt_exec *x, const struct tt_ref *ref,
                                      int8_t writer)
 {
@@ -122,7 +122,8 @@ static struct tt_place operand_place(const struct tt_exec *x, const struct tt_re
                               .slot = x->step[writer].s.tag };
 }
 
-/* Runs a step of a straight-line program, as the engine does; false if it cannot run yet. */
+/* Runs a step of a straight-line program, as the engine does. Returns false if it cannot run
+ * yet. */
 static bool sim_step_in_order(struct tt_sim *s, uint32_t me, const struct tt_exec_step *t)
 {
     const struct tt_exec *x = &s->rank[me].exec;

@@ -101,7 +101,8 @@ static void sim_send_eager(struct tt_sim *s, uint32_t me, const struct tt_action
     tt_sim_push(s, ev);
 }
 
-/* The destination in the wait for (rank, tag), which is loaded, since it opened the flow. */
+/* Returns the destination of the wait for (rank, tag). The wait is loaded, because it has opened
+ * the flow. */
 static struct tt_ref where_it_waits(const struct tt_exec *x, uint32_t rank, uint32_t tag)
 {
     for (uint32_t n = x->head; n != x->tail; n++) {
@@ -114,8 +115,8 @@ static struct tt_ref where_it_waits(const struct tt_exec *x, uint32_t rank, uint
     return tt_dst(0);
 }
 
-/* The destination of this rank's put in the receiver's final buffer. A stretch has its offset from
- * the beginning of its block. */
+/* Returns the destination of this rank's put in the receiver's final buffer. A stretch has an
+ * offset from the beginning of its block. */
 static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to,
                               const struct tt_action *a)
 {
@@ -128,8 +129,8 @@ static struct tt_ref lands_at(const struct tt_sim *s, uint32_t me, uint32_t to,
     return where_it_waits(&s->rank[to].exec, me, a->tag);
 }
 
-/* Returns whether a rank opens its final buffer for the data of `step`, by the same rule as
- * op.c. */
+/* Returns whether a rank gives access to its final buffer for the data of `step`, by the same rule
+ * as op.c. */
 static bool sim_opens_direct(const struct tt_sim_conf *c, const struct tt_exec *x, uint16_t step)
 {
     const enum tt_coll_kind kind = c->algo->kind;
@@ -169,7 +170,7 @@ static bool place_is_strided(const struct tt_place *at)
     return at->kind == TT_AT_BUF && at->ref.block;
 }
 
-/* Element by element if an operand or the output is strided. */
+/* Reduces element by element if an operand or the output is strided. */
 static void reduce(struct tt_sim *s, uint32_t me, const struct tt_action *a, uint8_t *out2)
 {
     const struct tt_sim_conf *c = s->conf;
@@ -230,7 +231,7 @@ void tt_sim_do_action(struct tt_sim *s, uint32_t me, const struct tt_action *a)
                                               .time_ns = tt_sim_arrival_ns(s, me, 8) });
         break;
     case TT_ACT_PUT:
-        /* A transport that reads sources late still copies some at once: strided or short ones. */
+        /* a transport that reads sources late still copies some at once: strided or short ones */
         instant = c->mapped || a->a.kind == TT_AT_REMOTE || tt_prng_below(&s->prng, 4) == 0;
         send_segment(s, me, a, instant);
         break;

@@ -10,18 +10,19 @@ enum tt_sim_event_kind { EV_READY, EV_EAGER, EV_ARRIVED, EV_CREDIT, EV_RETRY };
 
 /* An event at rank `to`, caused by rank `from`. */
 struct tt_sim_event {
-    uint64_t time_ns, order;    /* order breaks ties: equal seeds give equal runs */
+    uint64_t time_ns, order;    /* order breaks ties, so that equal seeds give equal runs */
     uint32_t to, from;
     uint8_t kind, stream;
     bool direct;
-    uint16_t step;              /* ARRIVED: of the put */
+    uint16_t step;              /* ARRIVED: step of the put */
     uint32_t seq;               /* ARRIVED: segment; CREDIT: count; EAGER: tag */
     uint64_t bytes;
     uint8_t *data;              /* EAGER: the payload, owned */
-    struct tt_place source, target;     /* ARRIVED, unless mapped: read and written at the event */
+    struct tt_place source, target;     /* ARRIVED, unless mapped: read and written when the event
+                                           occurs */
 };
 
-/* An eager message that has not been read. */
+/* An eager message that has not been consumed. */
 struct tt_sim_letter {
     struct tt_sim_letter *next;
     uint32_t from, tag;
@@ -30,10 +31,10 @@ struct tt_sim_letter {
     uint8_t *data;
 };
 
-/* Received segments of one pair, and where they are stored. */
+/* Received segments of one pair, and their slots. */
 struct tt_sim_landing {
     uint8_t *slots;             /* [streams][depth][segment_bytes] */
-    uint32_t landed[TT_EXEC_STREAMS_MAX];       /* prefix */
+    uint32_t landed[TT_EXEC_STREAMS_MAX];       /* number of segments received without a gap */
     uint8_t *there[TT_EXEC_STREAMS_MAX];        /* [room]: received segments; with direct
                                                    arrival, any number may be ahead of the prefix */
     uint32_t room[TT_EXEC_STREAMS_MAX];
@@ -44,10 +45,11 @@ struct tt_sim_rank {
     struct tt_exec_peer *peers;
     struct tt_sim_landing *landing;    /* [peers_max] */
     struct tt_sim_letter *letters;
-    struct tt_sim_event *early;        /* READY and ARRIVED before their peer was loaded */
+    struct tt_sim_event *early;        /* READY and ARRIVED events that came before their peer was
+                                          loaded */
     uint32_t nearly, early_cap, seen_loaded;
     uint8_t *src, *dst, *work, *stage;
-    uint64_t link_free_ns;      /* when its outgoing link is free */
+    uint64_t link_free_ns;      /* time at which its outgoing link is free */
     bool retries;               /* a RETRY is pending */
     bool done;
 };

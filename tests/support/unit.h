@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <cmocka.h>
 
-/* Under a sanitizer, tests that range over thousands of cases run one in UNIT_SHARE of them: few
- * under the thread sanitizer, which makes them ten times slower and finds nothing in tests without
+/* Under a sanitizer, tests with thousands of cases run only one in UNIT_SHARE of them: few under
+ * the thread sanitizer, which makes them ten times slower and finds nothing in tests without
  * threads; more under the address sanitizer. In other builds UNIT_SHARE is 1. To try a share
  * without a sanitizer, compile with -DUNIT_SHARE=24. */
 #ifdef UNIT_SHARE
@@ -23,7 +23,7 @@
 #define UNIT_SHARE 1
 #endif
 /* Returns whether case n is in the part of a long test that this run executes. TUTTI_TEST_PART=3/20
- * is the third of twenty parts, which are like random samples; without it, all cases are. */
+ * is the third of twenty parts, which are like random samples. Without it, all cases are run. */
 bool unit_part(uint64_t n);
 /* Returns TUTTI_TEST_TURN, or 0: for tests that draw their cases from their own seeds. */
 uint64_t unit_turn(void);
@@ -32,9 +32,9 @@ uint64_t unit_turn(void);
  * turn (TUTTI_TEST_TURN, a number) selects the cases; N turns cover all of them. .ci/run uses
  * another turn for each commit, and prints it. */
 uint32_t unit_share(void);
-/* Returns whether to run this case: one of each unit_share() calls, at random; the same in each run
- * of a turn. Call it only if the case would be run: then n calls run n / unit_share() cases, in any
- * turn. */
+/* Returns whether to run this case: one in unit_share() calls, at random, but the same in each run
+ * of a turn. Call it only for cases that would otherwise run: n calls then run n / unit_share()
+ * cases, in any turn. */
 bool unit_draw(void);
 /* Returns whether to run case i of a test with few slow cases: always, or with shares, in one of
  * `in` turns (of unit_share(), if that is less). Pure function of its arguments, so that the ranks
@@ -56,8 +56,8 @@ void unit_stderr_release(struct unit_stderr *c, char *text, size_t bytes);
  * process listens on it. */
 uint16_t unit_free_port(void);
 
-/* Makes all allocations of descriptors in this process fail (EMFILE). Returns the old limit, to
- * restore it. */
+/* Makes all further allocations of descriptors in this process fail (EMFILE). Returns the old
+ * limit, with which unit_descriptors_again restores it. */
 struct rlimit unit_descriptors_end(void);
 void unit_descriptors_again(const struct rlimit *before);
 

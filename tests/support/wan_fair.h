@@ -1,7 +1,7 @@
-/* A fair queue in front of a line: each flow has a queue of its own, and the flows send in turn,
- * with equal bytes (deficit round robin: Shreedhar and Varghese, "Efficient Fair Queueing Using
- * Deficit Round Robin", 1995). Flows whose hashes are equal modulo WAN_FLOWS share a queue. Pure:
- * the caller owns the items and measures the time. */
+/* A fair queue in front of a link. Each flow has its own queue, and the flows send in turn, with
+ * equal bytes (deficit round robin: Shreedhar and Varghese, "Efficient Fair Queueing Using Deficit
+ * Round Robin", 1995). Flows whose hashes are equal modulo WAN_FLOWS share a queue. Pure: the
+ * caller owns the items and provides the time. */
 #ifndef TESTS_SUPPORT_WAN_FAIR_H
 #define TESTS_SUPPORT_WAN_FAIR_H
 
@@ -33,8 +33,8 @@ void wan_fair_init(struct wan_fair *q);
 void wan_fair_push(struct wan_fair *q, struct wan_fair_item *item);
 /* Removes the item whose turn it is. NULL: the queue is empty. */
 struct wan_fair_item *wan_fair_pop(struct wan_fair *q);
-/* Removes the last item of the longest flow, if that flow is longer than the one of `flow` would be
- * with `bytes` more. NULL: it is not. */
+/* Removes the last item of the longest flow, if that flow is longer than `flow` would be with
+ * `bytes` more. Otherwise returns NULL. */
 struct wan_fair_item *wan_fair_drop(struct wan_fair *q, uint32_t flow, uint64_t bytes);
 
 #endif

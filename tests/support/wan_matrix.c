@@ -22,7 +22,7 @@
 #define BURST_MAX 1e6
 #define SEED_MAX (1ull << 53)           /* exact in every JSON reader */
 
-/* Range of a number. Where it is optional, null means absent. */
+/* Range of a number. If may_be_null, null means absent. */
 struct range {
     const char *key;
     double min, max;
@@ -41,7 +41,7 @@ static const struct range burst_range = { "loss_burst", 1, BURST_MAX, false };
 static const struct range up_range = { "up_mbit", MBIT_MIN, MBIT_MAX, true };
 static const struct range down_range = { "down_mbit", MBIT_MIN, MBIT_MAX, true };
 
-/* Rule for queue lengths: one of these is given. */
+/* Rule for queue lengths: one of the three is given. */
 struct queue_rule {
     double bytes, ms, bdp;              /* 0: not given */
 };
@@ -59,7 +59,7 @@ static tutti_status check_range(const struct tt_json_place *p, const struct rang
                              r->min, r->max);
 }
 
-/* Reads a value, or 0 for an allowed null. */
+/* Reads a number, or 0 for null if that is allowed. */
 static tutti_status take_number(const struct tt_json_place *p, const struct range *r,
                                 struct json_object *v, double *out)
 {
@@ -81,7 +81,7 @@ static tutti_status take_number(const struct tt_json_place *p, const struct rang
     return st;
 }
 
-/* Reads the member with that key, or 0 if there is none. */
+/* Reads the number with that key, or 0 if there is none. */
 static tutti_status take_member(const struct tt_json_place *p, const struct range *r,
                                 struct json_object *o, double *out)
 {
@@ -91,7 +91,7 @@ static tutti_status take_member(const struct tt_json_place *p, const struct rang
     return json_object_object_get_ex(o, r->key, &v) ? take_number(p, r, v, out) : TUTTI_OK;
 }
 
-/* ---- one number for all pairs, or one row for each host with one number for each ---- */
+/* ---- one number for all pairs, or one row of numbers per host ---- */
 
 static void set_value(struct wan_pair *pair, const struct range *r, double value)
 {
@@ -118,7 +118,7 @@ static tutti_status take_row(const struct tt_json_place *p, const struct range *
                              m->nhosts);
     for (uint32_t to = 0; to < m->nhosts && !st; to++) {
         if (to == from)
-            continue;           /* no packet goes there: any value is allowed on the diagonal */
+            continue;           /* no packets are sent there: any value is allowed */
         snprintf(at.where, sizeof at.where, ": %s[%u][%u]", r->key, from, to);
         st = take_number(&at, r, json_object_array_get_idx(row, to), &value);
         if (!st)
@@ -152,7 +152,7 @@ static tutti_status take_square(const struct tt_json_place *p, const struct rang
 
 /* ---- hosts ---- */
 
-/* Names become host names and words in shell scripts. */
+/* Names become host names, and words in shell scripts. */
 static bool is_name(const char *text, size_t bytes)
 {
     if (bytes < 1 || bytes >= WAN_NAME_BYTES || !isalpha((unsigned char)text[0]))

@@ -14,11 +14,11 @@
 
 #define GOLDEN 0x9e3779b97f4a7c15ull    /* increment of SplitMix64 */
 
-/* What a packet in flight reaches at its time. */
+/* The stage that a packet in flight reaches next. */
 enum stage {
     STAGE_PAIR,                         /* the fair queue of the pair */
-    STAGE_LEFT,                         /* the end of the pair's line, after that queue */
-    STAGE_DOWN,                         /* the receiver's line */
+    STAGE_LEFT,                         /* the end of the pair's link, after that queue */
+    STAGE_DOWN,                         /* the receiver's link */
     STAGE_ARRIVED
 };
 
@@ -31,7 +31,7 @@ struct packet {
     uint8_t frame[];
 };
 
-/* A packet in flight until a time. */
+/* The time at which a packet in flight reaches its next stage. */
 struct event {
     uint64_t due_ns;
     uint64_t order;                     /* order of events with equal times */
@@ -45,7 +45,7 @@ struct pair_state {
     bool in_burst;                      /* the last segment was lost */
     uint64_t last_ns;                   /* arrival time of the last packet */
     struct wan_fair *fair;              /* NULL: not used yet */
-    bool sends;                         /* a packet from it is on the line */
+    bool sends;                         /* a packet of that queue is on the link */
 };
 
 struct wan_net {
@@ -118,7 +118,7 @@ static bool heap_grow(struct wan_net *net)
     return true;
 }
 
-/* Requires space for one more event. */
+/* There must be space for one more event. */
 static void heap_push(struct wan_net *net, uint64_t due_ns, struct packet *packet)
 {
     const struct event e = { .due_ns = due_ns, .order = net->norders++, .packet = packet };
@@ -186,7 +186,7 @@ static struct wan_shape shape_of(const struct wan_net *net, const uint8_t *frame
     return shape;
 }
 
-/* Sends segments [first, first + n) of a frame, which reach a stage at a time. */
+/* Sends segments [first, first + n) of a frame, which reach `stage` at due_ns. */
 static void send_piece(struct wan_net *net, uint64_t due_ns, enum stage stage, uint32_t from,
                        const struct wan_shape *s, const uint8_t *frame, size_t bytes,
                        uint32_t first, uint32_t n)
@@ -225,8 +225,8 @@ static void packet_cut(struct wan_net *net, struct packet *p, uint32_t n)
 
 /* ---- transfer ---- */
 
-/* Returns the number of the first n segments that fit into a queue at now_ns; the others are
- * counted as dropped. *out_ns: when the last one leaves. */
+/* Returns how many of the first n segments fit into a queue at now_ns; the others are counted as
+ * dropped. *out_ns: when the last one leaves. */
 static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t now_ns,
                      const struct wan_shape *s, uint32_t n, uint64_t *dropped, uint64_t *out_ns)
 {
@@ -243,8 +243,8 @@ static uint32_t pass(struct wan_queue *q, const struct wan_line *line, uint64_t 
     return kept;
 }
 
-/* Returns the probability that the segment after a lost one, or after another one, is lost: a chain
- * of two states (Gilbert, "Capacity of a Burst-Noise Channel", 1960). */
+/* Returns the loss probability of the next segment, after a lost segment or after another one: a
+ * chain of two states (Gilbert, "Capacity of a Burst-Noise Channel", 1960). */
 static double loss_after(const struct wan_pair *pair, bool lost)
 {
     if (pair->burst <= 1 || pair->loss <= 0 || pair->loss >= 1)
@@ -252,8 +252,8 @@ static double loss_after(const struct wan_pair *pair, bool lost)
     return lost ? 1 - 1 / pair->burst : pair->loss / (pair->burst * (1 - pair->loss));
 }
 
-/* Returns whether the pair's next segment is lost; depends only on the seed, the pair and the
- * segment's number. */
+/* Returns whether the pair's next segment is lost; depends only on the seed, the pair and the index
+ * of the segment. */
 static bool draw_loss(struct wan_net *net, uint32_t from, uint32_t to)
 {
     struct pair_state *state = &net->pair[from][to];
@@ -284,7 +284,7 @@ static void lose(struct wan_net *net, uint64_t due_ns, uint32_t from, const stru
     }
 }
 
-/* The first n segments of a frame have left the pair's line. */
+/* The first n segments of a frame have left the pair's link. */
 static void leave_line(struct wan_net *net, uint64_t left_ns, uint32_t from,
                        const struct wan_shape *s, const uint8_t *frame, size_t bytes, uint32_t n)
 {
@@ -298,7 +298,7 @@ static void leave_line(struct wan_net *net, uint64_t left_ns, uint32_t from,
 
 /* ---- fair queues ---- */
 
-/* Sends the next packet of a fair queue, if the line is free. */
+/* Sends the next packet of a fair queue, if the link is free. */
 static void fair_send(struct wan_net *net, uint64_t now_ns, struct pair_state *pair,
                       const struct wan_line *line)
 {
@@ -318,7 +318,7 @@ static void fair_send(struct wan_net *net, uint64_t now_ns, struct pair_state *p
     heap_push(net, wan_queue_enter(&pair->queue, line, now_ns, item->bytes), p);
 }
 
-/* A packet reaches the fair queue of its pair. If that is full, the longest flow loses packets. */
+/* A packet enters the fair queue of its pair. If that is full, the longest flow loses packets. */
 static void fair_enter(struct wan_net *net, uint64_t now_ns, struct packet *p)
 {
     struct pair_state *pair = &net->pair[p->from][p->shape.to];
@@ -348,20 +348,20 @@ static void fair_enter(struct wan_net *net, uint64_t now_ns, struct packet *p)
     fair_send(net, now_ns, pair, line);
 }
 
-/* A packet has left the line behind its fair queue. */
+/* A packet has left the link behind its fair queue. */
 static void fair_leave(struct wan_net *net, uint64_t now_ns, struct packet *p)
 {
     struct pair_state *pair = &net->pair[p->from][p->shape.to];
     const struct wan_line *line = &net->matrix.pair[p->from][p->shape.to].line;
 
-    net->under_way_bytes -= p->bytes;       /* its pieces count from here on */
+    net->under_way_bytes -= p->bytes;       /* its pieces are counted from now on */
     leave_line(net, now_ns, p->from, &p->shape, p->frame, p->bytes, p->shape.nsegments);
     free(p);
     pair->sends = false;
     fair_send(net, now_ns, pair, line);
 }
 
-/* Returns whether packets of the pair go through a fair queue. */
+/* Returns whether packets of the pair are sent through a fair queue. */
 static bool fair_applies(struct pair_state *pair, const struct wan_line *line)
 {
     if (line->discipline != WAN_FAIR || !line->bit_s)
@@ -401,7 +401,7 @@ void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uin
     leave_line(net, left_ns, from, &s, frame, bytes, n);
 }
 
-/* Passes a packet to the down line of its host, where it may wait again, or be split. */
+/* Passes a packet to the down link of its host, where it may be queued again, or split. */
 static void go_down(struct wan_net *net, uint64_t now_ns, struct packet *p)
 {
     const uint32_t to = p->shape.to;

@@ -1,5 +1,5 @@
-/* A WAN between hosts. A packet passes the sender's up line, the line of the pair, a loss, a delay,
- * and the receiver's down line:
+/* A WAN between hosts. A packet passes the sender's up link, the link of the pair, a loss, a delay,
+ * and the receiver's down link:
  *
  *      host a --[queue, up]--[queue, rate(a, b)]--loss(a, b)--delay(a, b)--[queue, down]--> host b
  *
@@ -18,7 +18,8 @@ struct wan_count {
     uint64_t packets;           /* as received; each contains one or more segments */
     uint64_t segments, bytes;
     uint64_t arrived_segments, arrived_bytes;
-    uint64_t lost;              /* segments, like the following counters */
+    uint64_t lost;              /* number of lost segments; the following counters are segments,
+                                   too */
     uint64_t dropped_up, dropped_pair, dropped_down;    /* dropped by a full queue */
     uint64_t dropped_room;      /* dropped because too much was in flight */
 };
@@ -44,7 +45,7 @@ void wan_net_send(struct wan_net *net, uint64_t now_ns, uint32_t from, const uin
 
 /* Returns the time of the next event; TT_NEVER if nothing is in flight. */
 uint64_t wan_net_due(const struct wan_net *net);
-/* Takes the first packet that has arrived by now_ns. Returns false if there is none. */
+/* Removes the first packet that has arrived by now_ns. Returns false if there is none. */
 bool wan_net_take(struct wan_net *net, uint64_t now_ns, struct wan_arrival *out);
 
 /* Changes a value of a pair for packets sent from now on; no packet overtakes an earlier one.

@@ -23,26 +23,26 @@
     }
 
 struct wan_shape {
-    uint32_t to;                /* number of the destination host */
+    uint32_t to;                /* index of the destination host */
     uint32_t nsegments;
     uint32_t header_bytes;      /* headers of each segment: IP and TCP; 0 with only one segment */
     uint32_t segment_bytes;     /* payload of all segments except the last */
     uint32_t payload_bytes;     /* in total */
 };
 
-/* Analyses frame[bytes]. Returns false if it is not a packet to one of nhosts hosts. */
+/* Parses frame[bytes]. Returns false if it is not a packet to one of nhosts hosts. */
 bool wan_shape_read(struct wan_shape *out, const uint8_t *frame, size_t bytes, uint32_t nhosts);
 
 /* Returns a hash of the flow of a packet that wan_shape_read accepts: its protocol and ports. */
 uint32_t wan_flow(const uint8_t *frame, size_t bytes);
 
-/* Returns the size of its first n segments as packets on a line, with their IP headers. */
+/* Returns the size of its first n segments on a link, with their IP headers. */
 uint64_t wan_shape_bytes(const struct wan_shape *s, uint32_t n);
 
-/* Returns the number of its first segments that fit into that many bytes on a line. */
+/* Returns how many of its first segments fit into `bytes` on a link. */
 uint32_t wan_shape_fit(const struct wan_shape *s, uint64_t bytes);
 
-/* Writes `n` of its segments, starting with `first`, as a separate frame to
+/* Writes n of its segments, starting with `first`, as a separate frame to
  * piece[WAN_FRAME_BYTES_MAX]. Returns its size. */
 size_t wan_piece_write(uint8_t *piece, const struct wan_shape *s, const uint8_t *frame,
                        uint32_t first, uint32_t n);

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-/* Rounded up, so that no line exceeds its rate. */
+/* Rounded up, so that no link exceeds its rate. */
 static uint64_t time_ns(const struct wan_line *line, uint64_t bytes)
 {
     const unsigned __int128 work = (unsigned __int128)bytes * 8 * TT_SECOND;
@@ -35,7 +35,7 @@ uint64_t wan_queue_enter(struct wan_queue *q, const struct wan_line *line, uint6
     tt_assert(bytes <= wan_queue_room(q, line, now_ns));
     q->free_ns = q->free_ns > now_ns ? q->free_ns : now_ns;
     if (line->bit_s == 0)
-        return q->free_ns;      /* later than now only if the line had a limited rate before */
+        return q->free_ns;      /* later than now only if the link had a limited rate before */
     q->free_ns += time_ns(line, bytes);
     there = wan_queue_bytes(q, line, now_ns);
     q->peak_bytes = there > q->peak_bytes ? there : q->peak_bytes;

@@ -10,7 +10,7 @@
 struct happening {
     uint64_t at_ns, order;      /* order: of events at the same time */
     int kind, a, b;             /* defined by the test */
-    uint8_t *data;              /* owned by the world; freed when the next event is taken */
+    uint8_t *data;              /* owned by the world; freed by the next world_next */
     size_t bytes;
 };
 
@@ -19,7 +19,7 @@ struct world {
     uint64_t now_ns, order;
     struct happening *planned;
     size_t n, cap;
-    uint8_t *current;           /* data of the last taken event */
+    uint8_t *current;           /* data of the last event */
 };
 
 void world_init(struct world *w, uint64_t seed);
@@ -27,11 +27,11 @@ void world_fini(struct world *w);
 /* Schedules an event at `at_ns`, with a copy of data[bytes]. */
 void world_plan(struct world *w, uint64_t at_ns, int kind, int a, int b, const void *data,
                 size_t bytes);
-/* Takes the next event and advances the time to it. Returns false if there are no events. */
+/* Removes the next event and advances the time to it. Returns false if there are no events. */
 bool world_next(struct world *w, struct happening *out);
 
-/* Returns the next seed to try: `tries` of them, starting with 1 or after TUTTI_TEST_SEED_AFTER, or
- * only TUTTI_TEST_SEED. Returns 0 when there are no more. */
+/* Returns the next seed to run: `tries` of them, starting with 1 or after TUTTI_TEST_SEED_AFTER, or
+ * only TUTTI_TEST_SEED. Returns 0 after the last one. */
 uint64_t next_seed(uint64_t seed, uint64_t tries);
 
 #endif

@@ -2,9 +2,10 @@
  *
  *   prog_profile ITERATIONS LATE COUNT [SLEEP_US]
  *
- * Each iteration has an allreduce of COUNT floats on the world, which rank LATE calls after all
- * others (with SLEEP_US, LATE sleeps before its call instead of waiting for the calls of others), an allgather in each half of the ranks, and a message to the next rank. Each rank then
- * writes its dump to TUTTI_TRACE_DIR. */
+ * Each iteration has an allreduce of COUNT floats on the world, an allgather in each half of the
+ * ranks, and a message to the next rank. Rank LATE calls the allreduce after all others (with
+ * SLEEP_US, it sleeps before its call instead of waiting for theirs). Each rank then writes its
+ * dump to TUTTI_TRACE_DIR. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

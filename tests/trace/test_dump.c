@@ -255,7 +255,7 @@ static void the_end_of_the_storing_process_is_noticed(void **state)
 
     (void)state;
     if (syscall(SYS_pidfd_open, getpid(), 0) < 0)
-        skip();                 /* then only the end of the output is noticed */
+        skip();                 /* without a pidfd, only the end of the output is detected */
     assert_int_equal(mkdir(path_of("bin"), 0700), 0);
     f = fopen(path_of("bin/cat"), "w");
     assert_non_null(f);
@@ -349,8 +349,8 @@ static void await_and_remove(const char *path)
     assert_int_equal(unlink(path), 0);
 }
 
-/* The ranks of a process have one trace, so that one of them starts its dump, also if another
- * receives the command after the dump is complete. */
+/* The ranks of a process share one trace, so one of them starts its dump, also if another receives
+ * the command after the dump is complete. */
 static void a_command_for_several_ranks_of_a_process_writes_one_dump(void **state)
 {
     char path[300];
@@ -398,7 +398,7 @@ static void a_command_can_have_another_directory(void **state)
     await_and_remove_directory(other);
 }
 
-/* Before tt_dump_start has read TUTTI_TRACE_DIR. */
+/* The command arrives before tt_dump_start has read TUTTI_TRACE_DIR. */
 static void a_command_with_a_directory_needs_no_other_one(void **state)
 {
     (void)state;

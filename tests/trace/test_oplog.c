@@ -115,7 +115,7 @@ static void a_resting_writer_keeps_its_block(void **state)
     for (uint32_t i = 0; i < 500; i++)
         assert_true(record(&r, &goes_on, 0, i) != 0);
     assert_true(tt_oplog_ring_find(&r, first, &one) && is_whole_record(&one));
-    assert_int_equal(record(&r, &third, 2, 0), 0);      /* each block has a writer */
+    assert_int_equal(record(&r, &third, 2, 0), 0);      /* each block is in use by a writer */
     tt_oplog_ring_leave(&r, &rests);
     for (uint32_t i = 0; i < TT_OPLOG_BLOCK; i++)
         assert_true(record(&r, &third, 2, i) != 0);

@@ -203,7 +203,7 @@ static void selection_is_near_the_simulated_best(void **state)
     check_choices(&layout);
 }
 
-/* Each has a core. */
+/* Each rank has a core. */
 static void single_host_selection_is_near_best(void **state)
 {
     struct tt_layout layout;
@@ -235,8 +235,8 @@ static void unwalkable_programs_use_closed_forms(void **state)
     assert_int_equal(report.candidate[report.chosen].state, TT_NOT_WALKED);
 }
 
-/* With eight ranks per core few candidates are walked: the ring is, and it is not confused with the
- * parallel rings, which are not. */
+/* With eight ranks per core, few candidates are walked. The ring is, but the parallel rings are
+ * not, and the two are not confused. */
 static void skipped_programs_use_closed_forms(void **state)
 {
     struct tt_layout layout;

@@ -435,9 +435,8 @@ static void given_host_links_count(void **state)
     assert_true(chosen->prediction.time_ns > 1.5 * flat_ns);
     assert_int_equal(chosen->prediction.bound, TT_BOUND_LINK);
     assert_int_equal(chosen->prediction.link, TT_NEAR_HOST);
-    for (uint32_t i = 0; i < report.ncandidates; i++)       /* each rank sends its block to all
-                                                               others: this crosses four times as
-                                                               often */
+    /* direct: each rank sends to all others, so each block crosses between sockets four times */
+    for (uint32_t i = 0; i < report.ncandidates; i++)
         if (strcmp(report.candidate[i].algo->name, "allgather_direct") == 0)
             assert_true(report.candidate[i].prediction.time_ns > 2 * chosen->prediction.time_ns);
 }

@@ -2,8 +2,8 @@
  * network namespaces with one TUN device each, and this process is at the other end of all of them.
  * It is started by tests/support/wan.py; see docs/wan-testbed.md.
  *
- * It ends when its standard input is closed, and so with its parent, however that ended. Standard
- * input has commands, one per line; each gets a reply of one line on standard output. */
+ * It exits when its standard input is closed, hence also whenever its parent exits. Standard input
+ * has commands, one per line; each gets a reply of one line on standard output. */
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -292,8 +292,8 @@ static void policer_drops_instead_of_delaying(void **state)
     wan_net_destroy(net);
 }
 
-/* A flow with 40 packets waits, and one with 3 starts: the latter's packets leave in turn with the
- * other's. When the queue is full, the long flow loses its last packets. */
+/* A flow with 3 packets starts while one with 40 waits: the packets of both leave in turn. When the
+ * queue is full, the long flow loses its last packets. */
 static void fair_queue_sends_flows_in_turn(void **state)
 {
     enum { ELEPHANT = 40, MOUSE = 3, QUEUE = 30 };
@@ -459,8 +459,8 @@ static struct wan_matrix drawn_matrix(struct tt_prng *p)
     return m;
 }
 
-/* An arrival has complete, unchanged segments of a packet sent after the earlier arrivals from
- * there. */
+/* An arrival has complete, unchanged segments of one packet, which was sent after the packets that
+ * arrived earlier from the same host. */
 static void check_arrival(struct traffic *t, const struct wan_matrix *m,
                           const struct wan_arrival *a)
 {

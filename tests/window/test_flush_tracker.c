@@ -18,7 +18,8 @@ struct lane {
         bool mark;
         uint32_t number;        /* of a mark */
     } queue[QUEUE];
-    uint32_t head, tail;        /* delivered, and posted: entries before */
+    uint32_t head, tail;        /* entries before head are delivered, those before tail are
+                                   posted */
     struct {
         uint64_t tick;          /* 0: none */
         uint32_t behind;        /* the quiet waits for the entries before this one, */

@@ -89,8 +89,8 @@ static uint64_t bytes_on(const struct walk_lane *l)
     return bytes;
 }
 
-/* Checks limits in bytes: within the limit, except for a single segment; and with that policy, no
- * lane with space has fewer bytes. */
+/* Checks byte limits: a lane stays within its limit, or has a single segment; and if lanes are
+ * selected by bytes, no other lane with space has fewer. */
 static void check_bytes(struct walk *w, const struct tt_dqplb_segment *g)
 {
     const uint64_t had = bytes_on(&w->lane[g->lane]);
@@ -248,8 +248,7 @@ const char *walk_drawn(uint64_t seed)
         of.keeps_to[i] =
             tt_prng_below(&p, 4) ? 0 : (uint8_t)(1 + tt_prng_below(&p, of.limits.lanes));
     }
-    slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane pauses from time to
-                                                                   time */
+    slow = (uint32_t)tt_prng_below(&p, of.limits.lanes);        /* one lane pauses occasionally */
     walk_init(w, &of);
     while (!w->wrong && (n = walk_moves(w, moves)) > 0) {
         const struct walk_move m = moves[tt_prng_below(&p, n)];
@@ -270,7 +269,7 @@ const char *walk_drawn(uint64_t seed)
 
 /* ---- all states ---- */
 
-/* Visited states, by the hash of their bytes. Collisions of 64-bit hashes are negligible. */
+/* Visited states, as hashes of their bytes. Collisions of 64-bit hashes are negligible. */
 struct seen {
     uint64_t *hash;
     uint64_t n, room;
@@ -302,7 +301,7 @@ static bool is_new(struct seen *s, uint64_t hash)
     return true;
 }
 
-/* Excludes addresses of copies. Numbers of completed segments are excluded, too: they have no
+/* Excludes pointers, which differ between copies, and counts of completed segments, which have no
  * effect. */
 static uint64_t hash_of(const struct walk *w)
 {

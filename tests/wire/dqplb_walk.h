@@ -1,5 +1,5 @@
-/* A sender and a receiver of DQPLB with lanes between them, one move at a time: in random order, or
- * in all orders. */
+/* A sender and a receiver of DQPLB with lanes between them, executed one event at a time: in random
+ * order, or in all orders. */
 #ifndef TESTS_WIRE_DQPLB_WALK_H
 #define TESTS_WIRE_DQPLB_WALK_H
 
@@ -38,7 +38,7 @@ struct walk {
     struct tt_dqplb_receiver receiver;
     uint64_t words[2];
     struct walk_lane lane[TT_DQPLB_LANES_MAX];
-    uint32_t begun, told, over, failures;       /* numbers of messages and failures so far */
+    uint32_t begun, told, over, failures;       /* counts of messages and failures so far */
     uint8_t arrived[WALK_MESSAGES_MAX];         /* segments per message */
     bool here[WALK_MESSAGES_MAX][WALK_SEGMENTS_MAX];
     const char *wrong;                          /* error message, or NULL */
@@ -65,15 +65,15 @@ struct walk_move {
 void walk_init(struct walk *w, const struct walk_case *of);
 /* Copies a walk, so that both continue independently. */
 void walk_copy(struct walk *to, const struct walk *from);
-/* Lists the possible moves. */
+/* Lists the possible events. */
 uint32_t walk_moves(const struct walk *w, struct walk_move *out);
-/* Makes a move, and checks the state: w->wrong. */
+/* Executes an event, and checks the state; an error is in w->wrong. */
 void walk_do(struct walk *w, struct walk_move m);
-/* Returns whether all messages were notified and completed. If only failures are possible, this
- * must hold. */
+/* Returns whether all messages were notified and completed. This must hold when no event except
+ * failures is possible. */
 bool walk_is_done(const struct walk *w);
 
-/* Walks a case drawn from the seed, to its end. Returns NULL, or an error message. */
+/* Completes a walk of a case drawn from the seed. Returns NULL, or an error message. */
 const char *walk_drawn(uint64_t seed);
 /* Walks all paths of a case; equal states are visited once. *states: number of different states. */
 const char *walk_all(const struct walk_case *of, uint64_t *states);

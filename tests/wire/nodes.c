@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "support/unit.h"
 
-#define WAIT_NS (60 * TT_SECOND)        /* limit of one UNTIL */
+#define WAIT_NS (60 * TT_SECOND)        /* time limit of one UNTIL */
 #define RUN_NS (200 * TT_SECOND)
 
 const uint8_t node_secret[16] = "test of wires";
@@ -121,7 +121,7 @@ void nodes_run(const struct setting *s, uint32_t nranks, void (*role)(struct nod
     }
     for (uint32_t rank = 0; rank < nranks; rank++) {
         good &= reap(board, rank, deadline_ns);
-        if (!good)  /* the others would only wait */
+        if (!good)  /* the other ranks would wait forever */
             for (uint32_t other = rank + 1; other < nranks; other++)
                 kill(board->pid[other], SIGKILL);
     }

@@ -22,14 +22,14 @@
 struct setting {
     const struct tt_wire_ops *ops;
     uint32_t lanes;
-    bool cma;                   /* conf.cma, with regions in memory of the test */
+    bool cma;                   /* conf.cma, with regions in memory that the test allocates */
     bool secure;                /* connections use TLS with a token */
     const char *provider;       /* conf.ofi_provider */
     bool sampled;               /* only some properties are tested */
     uint64_t seed;
 };
 
-/* "shm cma", "tcp tls", "ofi sockets". */
+/* Writes the name of a setting: "shm cma", "tcp tls", "ofi sockets". */
 #define SETTING_NAME_BYTES 64
 void setting_name(const struct setting *s, char out[SETTING_NAME_BYTES]);
 
@@ -47,7 +47,7 @@ struct node {
     const struct setting *setting;
     const struct tt_wire_ops *ops;
     struct tt_wire *w;
-    struct tt_secure *secure;               /* NULL: plain */
+    struct tt_secure *secure;               /* NULL: without TLS */
     const char *token;                      /* for TLS; NULL: NODE_TOKEN */
     const char *interfaces;
     struct board *board;
@@ -83,21 +83,21 @@ void node_barrier_idle(struct node *n); /* without polling */
 /* Allocates zeroed memory. */
 void *node_memory(struct node *n, uint64_t bytes);
 void node_share(struct node *n, uint32_t slot, const struct tt_region *r);
-/* Imports a key. If regions are in memory of the test, so is the target. */
+/* Imports a key. If the test allocates the memory of regions, the target is in it. */
 struct tt_rkey node_import(struct node *n, uint32_t peer, uint32_t slot);
 
-/* A word of the link region: of this rank, and as a signal target of the peer. */
+/* The value of a word of this rank's link region, which is a signal target of the peer. */
 uint64_t node_word(struct node *n, uint32_t peer, uint32_t i);
-/* A zero-length inline put with that signal; node_post_signal posts one. */
+/* Returns a zero-length inline put with that signal; node_post_signal posts one. */
 struct tt_desc node_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op,
                            uint64_t value);
 void node_post_signal(struct node *n, uint32_t peer, uint32_t word, enum tt_signal_op op,
                       uint64_t value);
-/* A put without flags and signal. */
+/* Returns a put without flags and signal. */
 struct tt_desc node_put(const struct tt_rkey *key, uint64_t offset, void *local, uint64_t bytes);
 void node_fence(struct node *n, uint32_t peer);
 
-/* Ends the rank, and fails the test. */
+/* Exits the rank's process, and fails the test. */
 _Noreturn void node_fail(const struct node *n, const char *file, int line, const char *what);
 
 #define CHECK(n, cond) \
@@ -106,7 +106,7 @@ _Noreturn void node_fail(const struct node *n, const char *file, int line, const
             node_fail(n, __FILE__, __LINE__, #cond); \
     } while (0)
 
-/* Polls until cond holds, with a deadline. */
+/* Polls until cond holds; fails after a deadline. */
 uint64_t node_deadline(void);
 void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line, const char *what);
 #define UNTIL(n, cond) \
@@ -116,8 +116,9 @@ void node_wait(struct node *n, uint64_t deadline_ns, const char *file, int line,
             node_wait(n, until_ns, __FILE__, __LINE__, #cond); \
     } while (0)
 
-/* Ranks 0 and 1 of 3, while rank 2 acts as an unauthenticated peer, between setting flags 0 and 1:
- * they open, connect and communicate without errors. Ends with a barrier of all. */
+/* For ranks 0 and 1 of 3: they open, connect and communicate without errors, while rank 2 acts as
+ * an unauthenticated peer from setting flag 0 to setting flag 1. Ends with a barrier of all
+ * ranks. */
 void node_connect_beside_intruder(struct node *n);
 
 #endif

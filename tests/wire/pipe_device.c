@@ -148,15 +148,14 @@ const char *const remap_ways[] = {
 
 static uint8_t *memory_for(enum way way)
 {
-    void *p = way == FREED    ? malloc(64 * BYTES)      /* so long that it gets a separate
-                                                           mapping */
+    void *p = way == FREED    ? malloc(64 * BYTES)      /* large enough for a separate mapping */
               : way == SHRUNK ? sbrk(BYTES + PAGE)
                               : mmap(NULL, BYTES, PLAIN, -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* NULL: the address was given to another allocation. */
+/* Returns NULL if the address was assigned to another allocation. */
 static uint8_t *change(enum way way, uint8_t *mem)
 {
     void *again = mem;

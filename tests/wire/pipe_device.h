@@ -1,13 +1,13 @@
-/* An emulated device that registers memory: its registrations hold pages of this process in a pipe
- * (vmsplice), as an RDMA device's do. It reads these pages, whatever is mapped at their addresses
- * later: with a stale registration, it reads stale bytes. */
+/* An emulated device that registers memory: its registrations pin pages of this process in a pipe
+ * (vmsplice), like those of an RDMA device. It reads these pages, whatever is mapped at their
+ * addresses later: with a stale registration, it reads stale bytes. */
 #ifndef TESTS_WIRE_PIPE_DEVICE_H
 #define TESTS_WIRE_PIPE_DEVICE_H
 
 #include <stdatomic.h>
 #include "wire/registry.h"
 
-#define PIPE_DEVICE_BYTES_MAX (1u << 20)        /* maximum of a registration */
+#define PIPE_DEVICE_BYTES_MAX (1u << 20)        /* maximum size of a registration */
 
 struct pipe_device {
     struct tt_domain *domain;
@@ -17,9 +17,9 @@ struct pipe_device {
     bool readonly;                  /* the memory is not writable by peers */
     bool hosts_only;                /* the device cannot register device memory */
     unsigned device_pins;           /* number of pins of device memory */
-    struct tt_device_memory device; /* description passed to the last of them */
-    unsigned unpin_after;           /* unpin waits for this number of calls of pin, then
-                                       continues slowly; 0: returns at once */
+    struct tt_device_memory device; /* description in the last of these calls */
+    unsigned unpin_after;           /* unpin waits until pin was called this number of times, and
+                                       then a while; 0: returns at once */
     atomic_uint unpinning;          /* number of threads in unpin */
 };
 
@@ -29,11 +29,11 @@ void pipe_device_close(struct pipe_device *d);
 /* Reads mem[bytes], which r contains, from the pages held by r. */
 void pipe_device_read(const struct tt_reg *r, const void *mem, size_t bytes, void *out);
 
-/* Ways to replace the memory at an address; names, NULL-terminated. */
+/* Names of the methods to replace the memory at an address, NULL-terminated. */
 extern const char *const remap_ways[];
-/* Fills a buffer, lets the device read it, replaces the memory in that way, fills it again, and
- * lets the device read that. Returns NULL if it reads the new contents, otherwise an error message.
- * *seen: the new memory had the same address, so that stale contents were possible. */
+/* Fills a buffer, lets the device read it, replaces the memory by that method, fills it again, and
+ * lets the device read it again. Returns NULL if it reads the new contents, otherwise an error
+ * message. *seen: the new memory had the same address, so that stale contents were possible. */
 const char *remap_between_uses(struct pipe_device *d, size_t way, bool *seen);
 
 #endif

@@ -12,7 +12,7 @@ int raw_connect(struct node *n, uint32_t peer);
 bool hangs_up(int fd);
 /* Returns a valid HELLO of this rank. */
 struct tt_hello hello_to(struct node *n, uint32_t peer);
-/* Sends its first `bytes`. */
+/* Sends the first `bytes` of h. */
 void say(int fd, const struct tt_hello *h, const uint8_t key[16], size_t bytes);
 
 #endif

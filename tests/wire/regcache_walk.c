@@ -90,7 +90,7 @@ static bool serves(const struct walked *w, uint32_t domain, uint64_t begin, uint
            w->end >= end && (!expose || (w->writable && !w->exposed));
 }
 
-/* Returns a random one in that state, or NULL. with_users: only those with users. */
+/* Returns a random registration in that state, or NULL. with_users: only one with users. */
 static struct walked *draw(struct history *h, enum model_state state, bool with_users)
 {
     const uint32_t first = below(h, REGS);
@@ -155,8 +155,8 @@ static const char *walk_enter(struct history *h)
     return NULL;
 }
 
-/* The registration may have lost its pages meanwhile: then its state here is STALE, and its handle
- * shows that it was being created. */
+/* Finishes the creation of a registration. Its pages may have been lost meanwhile: then its state
+ * in the model is STALE, and it has no handle yet. */
 static const char *walk_made(struct history *h)
 {
     const bool lost = below(h, 3) == 0;
@@ -241,7 +241,7 @@ static const char *walk_trim(struct history *h)
     return NULL;
 }
 
-/* Ended registrations are handed over, all of them, exactly once. */
+/* All ended registrations are handed over, each exactly once. */
 static const char *collect(struct history *h)
 {
     struct walked *w;
@@ -290,7 +290,7 @@ const char *regcache_walk_drawn(uint64_t seed)
         const uint32_t i = below(&h, sizeof steps / sizeof *steps);
 
         if (i >= 10 && below(&h, 4))
-            continue;               /* rarer than the others */
+            continue;               /* rarer than other events */
         wrong = steps[i](&h);
         if (!wrong)
             wrong = collect(&h);

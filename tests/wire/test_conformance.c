@@ -1,15 +1,15 @@
-/* Requirements on every transport: put and signal, fences, zero length, back-pressure, death,
+/* Requirements on every transport: put and signal, fences, zero length, back-pressure, death, and
  * registration. Each property is tested in real processes over every registered transport, over
  * several lanes where supported, and over shared memory with unshared regions.
  *
  * The ofi transport is tested over the provider that it selects, and with some of the properties
- * over each other provider that needs no hardware.
+ * over every other provider that needs no hardware.
  *
  * TUTTI_TEST_SEED replays a run. TUTTI_TEST_ONLY names a property or a transport.
- * TUTTI_TEST_HALVES, for emulated machines, tests half of its properties in each turn (unit.h); a
- * transport with two settings is tested with one of them per property. TUTTI_TEST_OFI names
- * libfabric providers, like "tcp sockets", over which the ofi transport is tested with all
- * properties, instead of the above. */
+ * TUTTI_TEST_HALVES, for emulated machines, tests half of the properties in each turn (unit.h), and
+ * each property with one of a transport's two settings. TUTTI_TEST_OFI names libfabric providers,
+ * like "tcp sockets", over which the ofi transport is tested with all properties, instead of the
+ * above. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static bool has(const struct node *n, uint32_t cap)
     return n->w->caps & cap;
 }
 
-/* mem NULL: allocated by the transport, or by the test, depending on the setting. */
+/* mem NULL: the memory is allocated by the transport, or by the test, depending on the setting. */
 static struct tt_region *region(struct node *n, void *mem, uint64_t bytes)
 {
     struct tt_region *r;
@@ -265,8 +265,8 @@ static void inline_sources_are_reusable_at_once(void **state)
     nodes_run(*state, 2, inline_role);
 }
 
-/* Short puts that are copied, directly behind a long one, without a poll while they are accepted:
- * they must not take the space that it needs. */
+/* Short copied puts directly after a long put, posted without polls while they are accepted: they
+ * must not use the space that the long put needs. */
 static void behind_role(struct node *n)
 {
     enum { COUNT = 40 };
@@ -314,9 +314,9 @@ static void short_puts_leave_space_for_long(void **state)
 
 /* ---- fences ---- */
 
-/* Large and small puts without signals, a fence, then one small signal: a rank that sees it sees
- * all of them. */
-#define FENCE_LARGE (24 * MIB)      /* more than one poll reads */
+/* Large and small puts without signals, a fence, then a signal: when it is visible, so are all
+ * puts. */
+#define FENCE_LARGE (24 * MIB)      /* more than a single poll reads */
 #define FENCE_SMALL 1000ull
 
 static void fence_put_all(struct node *n, const struct tt_rkey *key, uint8_t *source,
@@ -382,7 +382,7 @@ static void fenced_signal_follows_earlier_puts(void **state)
     nodes_run(*state, 2, fence_role);
 }
 
-/* Each of many bulk puts sets the same word after a fence: the word only grows. */
+/* Each of many bulk puts sets the same word after a fence: the word never decreases. */
 static void grow_role(struct node *n)
 {
     const uint64_t bytes = 64 * KIB, count = 400;
@@ -578,8 +578,8 @@ static void control_has_space_beside_full_bulk(void **state)
 
 /* ---- completion ---- */
 
-/* Every descriptor is reported exactly as often as requested, and remote completion means that it
- * has landed. */
+/* Every descriptor is reported exactly as often as requested, and its remote completion after its
+ * data has arrived. */
 static void remote_role(struct node *n)
 {
     enum { COUNT = 600 };
@@ -678,7 +678,7 @@ static void gets_and_atomics_return_remote_values(void **state)
     nodes_run(*state, 3, get_role);
 }
 
-/* A get behind a fence reads the data of earlier puts, on any number of lanes. */
+/* A get after a fence reads the data of earlier puts, on any number of lanes. */
 static void get_behind_role(struct node *n)
 {
     const uint64_t rounds = 20;
@@ -752,8 +752,8 @@ static void late_role(struct node *n)
         node_barrier(n);
         UNTIL(n, node_word(n, 0, 1) == 1);
         CHECK(n, pattern_differs(mem, bytes, 3) == bytes);
-        CHECK(n, !any || node_word(n, 0, 0) == 0);  /* its bytes were dropped, so its signal was,
-                                                       too */
+        CHECK(n, !any || node_word(n, 0, 0) == 0);  /* its bytes were dropped, and therefore its
+                                                       signal, too */
     } else {
         struct tt_desc d = node_signal(n, 1, 0, TT_SIGNAL_ADD, 1);
 
@@ -771,7 +771,7 @@ static void late_role(struct node *n)
     }
     CHECK(n, n->losses[!n->rank] == 0);
     node_barrier(n);
-    free(mem);      /* registered or not: close does not access user memory */
+    free(mem);      /* may still be registered: close does not access user memory */
     node_close(n);
     free(source);
 }
@@ -835,7 +835,7 @@ static void dereg_ends_an_arriving_put(void **state)
     nodes_run(*state, 2, midway_role);
 }
 
-/* Dereg of a source with queued puts: its memory is not read any more, and the link stays
+/* Dereg of a source with queued puts: its memory is not read afterwards, and the link stays
  * consistent. */
 static void source_role(struct node *n)
 {
@@ -982,9 +982,9 @@ static void source_may_be_read_only(void **state)
     nodes_run(*state, 2, constant_role);
 }
 
-/* Puts from and to memory that was registered before, and was unmapped and mapped again at the same
- * address: the new contents are transferred. Half of the regions are released without notifying
- * peers. */
+/* Puts from and to memory that was unmapped and mapped again at the same address after an earlier
+ * registration: the new contents are transferred. Half of the regions are released without
+ * notifying peers. */
 static void remapped_role(struct node *n)
 {
     const uint64_t bytes = 256 * KIB;
@@ -1091,7 +1091,7 @@ static void both_role(struct node *n)
             if (peer == n->rank)
                 continue;
             for (uint64_t polls = tt_prng_below(&n->prng, 100); polls > 0; polls--)
-                node_poll(n);   /* so that attempts cross at every stage */
+                node_poll(n);   /* so that the two attempts overlap at every stage */
             node_connect(n, peer);
         }
         for (uint32_t peer = 0; peer < n->nranks; peer++)
@@ -1117,7 +1117,7 @@ static void crossing_connections_give_one_link(void **state)
     nodes_run(*state, 3, both_role);
 }
 
-/* The memory per peer that the transport reports. */
+/* Returns the memory for peers that the transport reports. */
 static uint64_t peers_bytes(const struct node *n)
 {
     tutti_memory m = { .size = sizeof m };
@@ -1129,8 +1129,8 @@ static uint64_t peers_bytes(const struct node *n)
     return bytes;
 }
 
-/* Rank 0 connects to one rank, then to another: each takes at least a link region, and the same
- * amount, except for growing tables. */
+/* Rank 0 connects to one rank, then to another: each connection needs at least a link region, and
+ * about the same amount of memory; tables may grow. */
 static void memory_role(struct node *n)
 {
     uint64_t bytes[3] = { 0 };
@@ -1184,8 +1184,8 @@ static struct lane_sums lanes_to(const struct node *n, uint32_t peer, bool next)
     return s;
 }
 
-/* Rank 0 puts to rank 1: the lanes count the puts and their bytes, of which nothing is outstanding
- * in the end, and nothing at rank 2. */
+/* Rank 0 puts to rank 1: the lanes count the puts and their bytes, and nothing is outstanding in
+ * the end. Lanes to rank 2 count nothing. */
 static void lanes_role(struct node *n)
 {
     enum { COUNT = 20 };
@@ -1216,7 +1216,7 @@ static void lanes_role(struct node *n)
         CHECK(n, s.all.outstanding_bytes == 0 || s.all.last_post_ns);
         CHECK(n, s.all.completions == s.all.posts || s.all.last_post_ns);
         node_post_signal(n, 1, 0, TT_SIGNAL_SET, 1);
-        for (int i = 0; i < 3; i++) {           /* only the last one ends the interval */
+        for (int i = 0; i < 3; i++) {           /* only the last call ends the interval */
             s = lanes_to(n, 1, i == 2);
             CHECK(n, s.all.last_post_ns || s.nposted >= 1);
         }
@@ -1279,8 +1279,8 @@ static void death_is_reported_once_and_soon(void **state)
     nodes_run(*state, 3, death_role);
 }
 
-/* When a rank closes its transport, its peers lose it, and all data that it had sent arrives, also
- * if it closes without reading received data. */
+/* When a rank closes its transport, its peers lose it, and all data that it had sent arrives, even
+ * if the rank has not read received data. */
 static void close_role(struct node *n)
 {
     const uint64_t bytes = 16 * KIB, sent = 50;
@@ -1313,7 +1313,7 @@ static void close_role(struct node *n)
         struct tt_region *late;
 
         node_barrier(n);
-        /* shm notifies the peer of it */
+        /* shm notifies the peer of the region */
         CHECK(n, n->ops->reg(n->w, NULL, bytes, &late) == TUTTI_OK);
         node_barrier_idle(n);
         UNTIL(n, n->losses[0] == 1);
@@ -1330,8 +1330,7 @@ static void close_delivers_all_sent_data(void **state)
 
 /* ---- sleeping ---- */
 
-/* Blocks until poll would find something, or *word has the value; a missing wake-up fails the
- * test. */
+/* Sleeps and polls until the word has the value; a missing wake-up fails the test. */
 static void sleep_until(struct node *n, uint32_t word, uint64_t value)
 {
     while (node_word(n, 0, word) != value) {
@@ -1346,7 +1345,8 @@ static void sleep_until(struct node *n, uint32_t word, uint64_t value)
     }
 }
 
-/* Rank 1 sleeps before each put of rank 0, which waits until it really sleeps. */
+/* Rank 1 sleeps before each put of rank 0, which for every second put waits until rank 1 is
+ * asleep. */
 static void wake_role(struct node *n)
 {
     struct tt_region *mine;
@@ -1374,7 +1374,7 @@ static void wake_role(struct node *n)
             d.bytes = tt_prng_below(&n->prng, MIB);
             d.key = &theirs;
         }
-        if (i % 5 == 0)         /* without a signal, by the word itself */
+        if (i % 5 == 0)         /* without a signal: the data is the word itself */
             d = (struct tt_desc){
                 .kind = TT_DESC_PUT,
                 .flags = TT_DESC_INLINE | TT_DESC_WAKE,
@@ -1430,8 +1430,8 @@ static bool falls_asleep(struct node *n)
     return asleep;
 }
 
-/* Rank 1 connects while rank 0 has no free descriptors: rank 0 does not wake all the time, and
- * accepts the connection when it can. */
+/* Rank 1 connects while rank 0 has no free descriptors: rank 0 is not woken continuously, and
+ * accepts the connection when it has a descriptor. */
 static void poor_role(struct node *n)
 {
     struct rlimit before;
@@ -1447,8 +1447,7 @@ static void poor_role(struct node *n)
     }
     before = unit_descriptors_end();
     n->board->flag[0] = 1;
-    for (uint32_t woken = 0; woken < 3; woken++) {      /* once by the connection, then to try
-                                                           again */
+    for (uint32_t woken = 0; woken < 3; woken++) {      /* first by the connection, then to retry */
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
         CHECK(n, p.fd >= 0 && poll(&p, 1, 60000) == 1);
@@ -1526,7 +1525,7 @@ static bool is_sampled(void (*property)(void **state))
 #define NSETTINGS_MAX 16
 
 /* Providers for machines without a fabric; not all libfabric builds have them. sockets has its own
- * threads, whose synchronization TSan sees only in part. */
+ * threads, whose synchronization is only partly visible to TSan. */
 static const char *const providers_of_software[] = {
     "tcp;ofi_rxm", "shm", "udp;ofi_rxd", "net",
 #ifndef __SANITIZE_THREAD__
@@ -1548,7 +1547,7 @@ static bool leave_out(const struct tt_wire_ops *ops, const char *provider)
     return false;
 }
 
-/* Returns whether that provider exists, and is not the default. */
+/* Returns whether that provider exists and is not the default. */
 static bool is_another(const struct tt_wire_ops *ops, const char *provider)
 {
     struct tt_wire_conf conf = { .nranks = 1, .secret = node_secret, .link_bytes = 4096 };
@@ -1612,7 +1611,7 @@ static bool ask(bool (*what)(const struct tt_wire_ops *, const char *),
     return WEXITSTATUS(status) == 0;
 }
 
-/* Whether processes of this kind may read each other here. */
+/* Number of ranks that may read another rank's memory here. */
 static _Atomic uint32_t *readable;
 
 static void read_role(struct node *n)
@@ -1636,7 +1635,7 @@ static bool cma_works(const struct tt_wire_ops *ops)
     return *readable == 2;
 }
 
-/* i: sum of the numbers of the setting and of the property. */
+/* i: sum of the indices of the setting and of the property. */
 static bool is_tried(uint64_t i, const char *only)
 {
     if (!only)
@@ -1678,8 +1677,8 @@ int main(void)
             continue;
         settings[nsettings++] = (struct setting){ .ops = tested[i], .lanes = 1 };
         if (strcmp(tested[i]->name, "ofi") == 0)
-            for (uint32_t k = 0; k <= NSOFTWARE; k++)   /* others, and with 4 lanes: with a
-                                                           sanitizer, in turn */
+            for (uint32_t k = 0; k <= NSOFTWARE; k++)   /* other providers, and the default with 4
+                                                           lanes; under a sanitizer, in turn */
                 if (unit_has_turn(k, NSOFTWARE + 1) &&
                     (k == NSOFTWARE || ask(is_another, tested[i], providers_of_software[k])))
                     settings[nsettings++] = (struct setting){
@@ -1689,8 +1688,8 @@ int main(void)
                         .sampled = true,
                     };
         if (strcmp(tested[i]->name, "tcp") == 0)
-            for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one, and over 3: with a
-                                                   sanitizer, in turn */
+            for (uint32_t k = 1; k < 4; k++)    /* 3 lanes; TLS over one lane and over 3, under a
+                                                   sanitizer in turn */
                 if (k == 1 || unit_has_turn(k, 2))
                     settings[nsettings++] = (struct setting){ .ops = tested[i],
                                                               .lanes = k == 2 ? 1 : 3,
@@ -1701,7 +1700,7 @@ int main(void)
             settings[nsettings++] = (struct setting){ .ops = tested[i], .lanes = 1, .cma = true };
     }
     for (size_t s = 0; s < nsettings; s++) {
-        /* the others are already in turn */
+        /* the other settings were already selected in turn */
         const bool always = !settings[s].sampled && !settings[s].secure;
 
         settings[s].seed = seed ? strtoull(seed, NULL, 0) : tt_now_ns();

@@ -1,6 +1,6 @@
-/* The policy of copies: its table, the agreement of ranks with different local optima on the way of
- * long messages (their measurements are random, so their local choices are, too), and the share of
- * the cache beyond which outputs bypass it. */
+/* The policy of copies: its table; that ranks with different local optima agree on the copy method
+ * of long messages (their measurements are random, and therefore their local choices, too); and the
+ * share of the cache beyond which outputs bypass it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void table_of_cases(void **state)
         unsigned facts;
         enum tt_copy_way way;
     } rows[] = {
-        /* messages: forced, oversubscribed, too short, and what cannot be fetched */
+        /* messages: forced, oversubscribed, too short, or not fetchable */
         { TT_COPY_MESSAGE, TT_ALLTOALL, 256 * KIB, SINGLE_ONLY | FETCHABLE, TT_COPY_SINGLE },
         { TT_COPY_MESSAGE, TT_ALLTOALL, 256 * KIB - 1, SINGLE_ONLY | FETCHABLE, TT_COPY_UNDECIDED },
         { TT_COPY_MESSAGE, TT_ALLTOALL, 256 * KIB, SINGLE_ONLY, TT_COPY_UNDECIDED },
@@ -195,7 +195,7 @@ static void copies_are_complete_and_counted(void **state)
 
 enum { RANKS_MAX = 4 };
 
-/* A rank: only what the choice depends on. */
+/* The state of a rank on which its choice depends. */
 struct one {
     struct tt_coll coll;
     struct tt_copy_tuners *tuners;
@@ -280,7 +280,7 @@ static bool everybody(uint32_t me, uint32_t other, uint32_t n)
     return me != other;
 }
 
-/* Distances 1, 2, ...: powers of two. */
+/* The peers at distances that are powers of two. */
 static bool doubling(uint32_t me, uint32_t other, uint32_t n)
 {
     const uint32_t d = me ^ other;
@@ -372,7 +372,7 @@ static void stores_are_tried_if_all_wait(void **state)
     scene_close(&root);
 }
 
-/* A rank whose messages have another length is in another class, without choices of others. */
+/* A rank whose messages have another length is in another class, and receives no choices for it. */
 static void choices_for_other_lengths_are_ignored(void **state)
 {
     struct scene s = scene_open(2, TT_ALLTOALLV);
@@ -388,7 +388,7 @@ static void choices_for_other_lengths_are_ignored(void **state)
     scene_close(&s);
 }
 
-/* A rank that continues alone, because others fail or have no long messages. */
+/* A rank whose peers send no choices any more, because they failed or have no long messages. */
 static void unrepeated_choices_are_ignored(void **state)
 {
     struct scene s = scene_open(2, TT_ALLTOALL);
@@ -398,7 +398,8 @@ static void unrepeated_choices_are_ignored(void **state)
     end(&s);
     assert_true(s.rank[1]->tuners->of[TT_ALLTOALL][2].follows);
     decide(s.rank[1], 64 << 10);
-    tt_copy_trial_end(&s.rank[1]->trial, false);    /* it failed: nothing is learnt */
+    tt_copy_trial_end(&s.rank[1]->trial, false);    /* the operation failed, and does not affect the
+                                                       choice */
     assert_true(s.rank[1]->tuners->of[TT_ALLTOALL][2].follows);
     decide(s.rank[1], 64 << 10);
     tt_copy_trial_end(&s.rank[1]->trial, true);
@@ -418,7 +419,7 @@ static void ranks_divide_a_shared_cache(void **state)
     /* a cache for each core */
     assert_int_equal(tt_copy_cache_share(8 * MIB, 1, 8, 8), 6 * MIB);
     assert_int_equal(tt_copy_cache_share(8 * MIB, 4, 8, 8), 6 * MIB / 4);
-    /* at least two of them at one cache */
+    /* at least two of the ranks share a cache */
     assert_int_equal(tt_copy_cache_share(8 * MIB, 4, 8, 3), 6 * MIB / 2);
     assert_int_equal(tt_copy_cache_share(8 * MIB, 64, 2, 2), 3 * MIB);
     assert_int_equal(tt_copy_cache_share(UINT64_MAX, 1, 1, 1), 12 * MIB);

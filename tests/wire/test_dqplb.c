@@ -69,7 +69,8 @@ static void all_orders_of_small_windows_work(void **state)
     }
 }
 
-/* Equal lanes get equal shares, in turn; a blocked one is filled, and the others get the rest. */
+/* Equal lanes get equal shares, in turn; a blocked lane is filled, and the other lanes get the
+ * rest. */
 static void segments_alternate_and_skip_full_lanes(void **state)
 {
     const struct tt_dqplb_limits limits = {
@@ -91,7 +92,7 @@ static void segments_alternate_and_skip_full_lanes(void **state)
     }
     assert_false(tt_dqplb_next(&s, &g));
     for (uint32_t i = 0; i < 100; i++) {
-        const uint32_t lane = i % 3;        /* the fourth is blocked */
+        const uint32_t lane = i % 3;        /* the fourth lane is blocked */
 
         assert_true(tt_dqplb_completed(&s, lane, 1));
         assert_true(tt_dqplb_next(&s, &g));
@@ -121,7 +122,7 @@ static void fast_message_uses_lane_0(void **state)
                         tt_dqplb_completed(&s, 0, 1));
         if (i == 1)
             assert_true(g.lane == 0 && g.word == (TT_DQPLB_NOTIFY | TT_DQPLB_FAST));
-        if (i == 2)         /* too long for that */
+        if (i == 2)         /* too long for a fast message */
             assert_true(g.lane == 1 && g.word == 1);
     }
     assert_true(tt_dqplb_next(&s, &g));
@@ -130,7 +131,8 @@ static void fast_message_uses_lane_0(void **state)
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 3 && g.word == (TT_DQPLB_NOTIFY | 3));
 }
 
-/* The next message uses all lanes again. The limit ignores lanes that are down. */
+/* A message with a lane limit uses only that number of lanes, not counting those that are down; the
+ * next message uses all. */
 static void message_respects_its_lane_limit(void **state)
 {
     const struct tt_dqplb_limits limits = {
@@ -189,7 +191,7 @@ static void lane_limit_leaves_a_usable_lane(void **state)
                 }
 }
 
-/* Messages with and without lane limits in any order: those of each limit are distributed evenly
+/* Messages with and without lane limits in any order: for each limit, they are distributed evenly
  * over all permitted lanes. */
 static void lane_limits_do_not_affect_others(void **state)
 {
@@ -252,8 +254,8 @@ static void message_waits_for_its_reserved_lane(void **state)
     assert_true(tt_dqplb_next(&s, &g) && g.lane == 1);
 }
 
-/* Sizes differ, and the lane with the fewest bytes is next, not that with the fewest segments. Byte
- * limits hold, except for a single segment. */
+/* Sizes differ, and the lane with the fewest bytes is next, not the lane with the fewest segments.
+ * Byte limits hold, except for a single segment. */
 static void emptiest_lane_is_next_if_requested(void **state)
 {
     struct tt_dqplb_lanes l;
@@ -262,16 +264,16 @@ static void emptiest_lane_is_next_if_requested(void **state)
     tt_dqplb_lanes_init(&l, 3, 4);
     l.choice = TT_DQPLB_EMPTIEST;
     l.bytes_max = 100;
-    for (uint32_t i = 0; i < 3; i++) {      /* equal: in turn */
+    for (uint32_t i = 0; i < 3; i++) {      /* equal lanes: in turn */
         assert_int_equal(tt_dqplb_lanes_choose(&l, 50, 0), i);
         tt_dqplb_lanes_give(&l, i, 1, 50 - 10 * i);
     }
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 70, 0), 2);     /* 50, 40, 30 bytes: it fits only
-                                                              there */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 70, 0), 2);     /* the lanes have 50, 40, 30 bytes:
+                                                                  it fits only there */
     assert_int_equal(tt_dqplb_lanes_choose(&l, 71, 0), TT_DQPLB_NO_LANE);
     tt_dqplb_lanes_give(&l, 2, 3, 5);
     assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 1);     /* lane 2 has fewer bytes, but the
-                                                              maximum number of segments */
+                                                                  maximum number of segments */
     assert_true(tt_dqplb_lanes_done(&l, 0, 0, 30));         /* some of its bytes have completed */
     assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), 0);
     l.keeps_first = true;
@@ -281,7 +283,8 @@ static void emptiest_lane_is_next_if_requested(void **state)
     tt_dqplb_lanes_down(&l, 1);
     assert_int_equal(tt_dqplb_lanes_choose(&l, 10, 0), TT_DQPLB_NO_LANE);
     tt_dqplb_lanes_up(&l, 1);
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 1000, 0), 1);   /* more than the limit, but alone */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 1000, 0), 1);   /* more than the limit, but the lane
+                                                                  is empty */
 }
 
 static void lanes_fill_in_order_if_requested(void **state)
@@ -300,7 +303,7 @@ static void lanes_fill_in_order_if_requested(void **state)
     assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 2);      /* all are full: the emptiest */
     assert_true(tt_dqplb_lanes_done(&l, 1, 1, 60));
     assert_true(tt_dqplb_lanes_done(&l, 0, 1, 60));
-    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 0);      /* the first of two */
+    assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 0);      /* the first of two equal lanes */
     l.keeps_first = true;
     assert_int_equal(tt_dqplb_lanes_choose(&l, 60, 0), 1);
     tt_dqplb_lanes_down(&l, 1);
@@ -332,7 +335,7 @@ static void limits_grow_with_distance_and_link(void **state)
 }
 
 /* For any request: segments of full length stay within a quarter of the window, and all segments
- * within half of it. Only longer segments hold more. */
+ * within half of it. Only longer segments exceed this. */
 static void limits_leave_space_for_slow_lane(void **state)
 {
     (void)state;
@@ -383,8 +386,8 @@ static void bytes_or_segments_fill_a_lane(void **state)
     assert_int_equal(n, 6);
 }
 
-/* The depth is the largest distance ahead of the oldest missing segment in the interval, which only
- * a reading for the next interval ends. */
+/* The depth is the largest distance of an arrived segment from the oldest missing one in the
+ * interval. Only a reading that starts the next interval ends the interval. */
 static void depth_is_the_distance_out_of_order(void **state)
 {
     struct tt_dqplb_receiver r;

@@ -72,7 +72,7 @@ static void near_means_in_the_same_network(void **state)
     inet_pton(AF_INET, "10.1.32.0", ip);
     assert_false(tt_ifaddr_near(&a, AF_INET, ip));
     a.prefix_bits = 0;
-    assert_false(tt_ifaddr_near(&a, AF_INET, ip));      /* unknown is not near */
+    assert_false(tt_ifaddr_near(&a, AF_INET, ip));      /* an unknown address is not near */
 }
 
 int main(void)

@@ -69,8 +69,8 @@ static void distant_peers_may_have_more_outstanding(void **state)
     }
 }
 
-/* Limits of queue pairs: by distance, and by the link, as far as known; settings of the user take
- * precedence. */
+/* Limits of queue pairs depend on the distance, and on the link as far as known; settings of the
+ * user take precedence. */
 static void queue_pairs_hold_twice_the_link(void **state)
 {
     struct tt_topo_link links[TT_DISTANCES] = { 0 };
@@ -96,8 +96,8 @@ static void queue_pairs_hold_twice_the_link(void **state)
         assert_int_equal(said.lane_bytes, d == TT_NEAR_RACK  ? 1000000
                                           : d == TT_NEAR_WAN ? 65536
                                                              : known.lane_bytes);
-        assert_true(said.segment_bytes <= said.lane_bytes);     /* an empty lane always accepts
-                                                                   one */
+        assert_true(said.segment_bytes <= said.lane_bytes);     /* an empty lane always accepts a
+                                                                   segment */
         if (d == TT_NEAR_FABRIC) /* the rate of two rails */
             assert_in_range(lanes * known.lane_bytes, 40000000,
                             40000000 + lanes * known.segment_bytes);

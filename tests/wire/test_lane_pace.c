@@ -12,7 +12,7 @@ struct counted {
     uint64_t acked, busy_us;
 };
 
-/* Sends n messages of `bytes` over a link of mbit; each waits for the previous one, and takes
+/* Sends n messages of `bytes` over a link of mbit; each waits for the previous one, and then
  * wait_us more. */
 static void send_over(struct counted *c, uint64_t n, uint64_t bytes, uint64_t mbit,
                       uint64_t wait_us)
@@ -40,7 +40,7 @@ static void pieces_match_the_link_rate(void **state)
         struct counted c = { 0 };
 
         send_over(&c, 3, 256 * KIB, cases[i].mbit, 0);
-        assert_int_equal(c.pace.bytes, 0);      /* not enough to estimate */
+        assert_int_equal(c.pace.bytes, 0);      /* not enough data for an estimate */
         send_over(&c, 1, 256 * KIB, cases[i].mbit, 0);
         if (c.pace.bytes != cases[i].piece)
             fail_msg("%llu Mbit/s: pieces of %llu bytes", (unsigned long long)cases[i].mbit,

@@ -1,7 +1,7 @@
-/* The ofi transport with several endpoints for bulk data to a peer: the distribution over
- * endpoints, on which no order depends; and the trial of a provider. Without a usable provider
- * the test is skipped, with the reason; a provider that is available and fails its trial is a
- * failure. */
+/* The ofi transport with several endpoints for bulk data to a peer: the order of messages does not
+ * depend on the distribution over endpoints; and the trial of a provider. Without a usable provider
+ * the test is skipped, and prints the reason; if an available provider fails its trial, the test
+ * fails. */
 #include "support/unit.h"
 
 #ifdef TUTTI_HAVE_OFI
@@ -60,7 +60,7 @@ static uint64_t salt(uint32_t round, uint32_t slot)
     return 100ull * round + slot;
 }
 
-/* lane: as in tt_desc, with its flags. Some messages are short. */
+/* lane, flags: as in tt_desc. Some messages are short. */
 static void send_round(struct node *n, struct flow *f, uint32_t round, uint8_t lane, uint32_t flags)
 {
     for (uint32_t i = 0; i < SLOTS; i++) {
@@ -194,8 +194,8 @@ static ssize_t refuse(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi
     return real_msg->recv(ep, buf, bytes, desc, from, context);
 }
 
-/* Rank 1's second endpoint waits for its peer again. Another peer's message arrives, and then no
- * receive is accepted for a while: the peer's message still arrives. */
+/* Rank 1's second endpoint waits for its peer again. Another peer's message arrives, and then the
+ * provider refuses receives for a while: the peer's message still arrives. */
 static void receive_again(struct node *n, struct tt_ofi_lane *lane)
 {
     struct tt_ofi_end *end = &lane->end[1];
@@ -216,7 +216,7 @@ static void receive_again(struct node *n, struct tt_ofi_lane *lane)
     end->ep->msg = real;
 }
 
-/* Rank 0 first acts as another peer, without the token, and then as the peer. */
+/* Rank 0 acts first as another peer, without the token, and then as itself. */
 static void send_again(struct node *n, struct tt_ofi_lane *lane)
 {
     const uint64_t deadline_ns = node_deadline();
@@ -267,7 +267,7 @@ enum lie {
     HONEST,
     LATE_WRITES,                /* a message arrives before earlier writes */
     EARLY_WRITES,               /* writes complete before they have landed */
-    EARLY_DELIVERY,             /* only those with delivery completion do */
+    EARLY_DELIVERY,             /* only writes with delivery completion complete early */
     LATE_READS                  /* sources are read even when the endpoint is closed */
 };
 
@@ -284,7 +284,7 @@ static struct held {
     bool told;
 } held[HELD];
 static uint32_t nheld;
-static struct fi_context2 own[64];          /* of writes whose completion was reported long
+static struct fi_context2 own[64];          /* contexts of writes whose completion was reported
                                                before */
 static uint32_t nown;
 static bool note_came, is_closed;
@@ -292,7 +292,8 @@ static enum lie lie;
 static const struct tt_ofi_provider *liar;
 static uint8_t *target;                     /* memory that may be written */
 
-static int wakes_by;                        /* of the planted ones; 0: the trial is not active */
+static int wakes_by;                        /* which of MESSAGES and WRITES wake a sleeper; 0: no
+                                               trial is active */
 static atomic_bool is_deaf;
 static const struct fi_ops_rma *real_rma;
 static struct fi_ops_domain *real_domain;
@@ -305,7 +306,7 @@ static struct fi_ops_rma planted_rma;
 static struct fi_ops_cq planted_cq;
 static struct fi_ops planted_fid;
 
-/* Replaces the system's function: a deaf provider is never woken. */
+/* Replaces the libc function: a deaf provider is never woken. */
 int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
     const struct timespec t = { .tv_sec = timeout_ms / 1000,
@@ -334,7 +335,7 @@ static ssize_t write_bytes(struct fid_ep *ep, const struct fi_msg_rma *msg, uint
     if (lie != HONEST && nheld == HELD) {
         if (is_held(flags))
             return -FI_EAGAIN;
-        nheld = 0;      /* completed long before */
+        nheld = 0;      /* completed before */
     }
     if (lie != HONEST)
         held[nheld++] = (struct held){ .ep = ep,
@@ -347,7 +348,8 @@ static ssize_t write_bytes(struct fid_ep *ep, const struct fi_msg_rma *msg, uint
     return is_held(flags) ? 0 : real_rma->writemsg(ep, msg, flags);
 }
 
-/* Sends what was held back and whose completion was reported, if it was. */
+/* Posts the writes that were held back; early completed ones only after the report of their
+ * completion. */
 static void let_go(void)
 {
     uint32_t kept = 0;
@@ -373,7 +375,7 @@ static void let_go(void)
     nheld = kept;
 }
 
-/* As long as any process polls. */
+/* Reads the sources of held writes again, as long as any process polls. */
 static void read_again(void)
 {
     for (uint32_t i = 0; i < nheld; i++)
@@ -388,7 +390,7 @@ static bool is_own(const void *context)
            (const struct fi_context2 *)context < own + 64;
 }
 
-/* Completions; some are too early, and some unneeded ones are omitted. */
+/* Reads completions. Adds early ones, and omits those of writes that were reported before. */
 static ssize_t read_queue(struct fid_cq *cq, void *buf, size_t count)
 {
     struct fi_cq_msg_entry *e = buf;
@@ -501,7 +503,8 @@ static const char *tried(struct tt_ofi_provider *p, enum lie planted, int what)
     liar = p;
     nheld = 0;
     note_came = is_closed = false;
-    snprintf(p->name, sizeof p->name, "the %uth", ++times);     /* each name is tried once */
+    snprintf(p->name, sizeof p->name, "the %uth", ++times);     /* a provider's trial runs once per
+                                                                   name */
     good = tt_ofi_trial(p, &why);
     wakes_by = 0;
     lie = HONEST;
@@ -534,8 +537,8 @@ static void provider_without_wake_ups_is_detected(void **state)
     nodes_run(&setting, 1, deaf_role);
 }
 
-/* Returns whether a provider with this defect, and with the attributes of p, fails its trial with
- * this reason; a correct one with the same attributes passes. */
+/* Returns whether a provider with this defect and the attributes of p fails its trial with this
+ * reason, while a correct provider with the same attributes passes. */
 static bool is_found(struct tt_ofi_provider *p, enum lie planted, const char *reason)
 {
     const char *honest = tried(p, HONEST, MESSAGES | WRITES),
@@ -597,7 +600,7 @@ static void late_reading_provider_gets_copies(void **state)
 
 #define ROWS 24u
 
-static uint32_t nposted, nmore;             /* operations on an endpoint; those with FI_MORE */
+static uint32_t nposted, nmore;             /* operations on an endpoint; of these, with FI_MORE */
 static bool last_has_more;
 
 static void note_post(uint64_t flags)
@@ -619,8 +622,7 @@ static ssize_t count_write(struct fid_ep *ep, const struct fi_msg_rma *msg, uint
     return real_rma->writemsg(ep, msg, flags);
 }
 
-/* Posts rows of this size to the link region, which needs no request, with a signal behind the
- * last; all in one post. */
+/* Posts rows of this size to the link region, which needs no RTS, and a signal, all in one call. */
 static void post_rows(struct node *n, struct flow *f, uint64_t bytes, uint32_t operations)
 {
     struct fid_ep *ep = f->data->end[0].ep;
@@ -689,7 +691,7 @@ static void rows_of_one_post_announce_more(void **state)
 /* Returns whether the message describes a provider that is available but does not work. */
 static bool is_broken(const char *told) { return strstr(told, "failed its trial"); }
 
-/* Returns 0 if there is a provider with this number of lanes, SKIPPED if there is none, 1 if a
+/* Returns 0 if there is a provider with this number of lanes, SKIPPED if there is none, or 1 if a
  * provider does not work. Prints the result. */
 static int look(const char *provider, uint32_t lanes)
 {
@@ -714,8 +716,8 @@ static int look(const char *provider, uint32_t lanes)
     return broken ? 1 : has ? 0 : SKIPPED;
 }
 
-/* The same in a separate process, which keeps the provider's threads. A provider that crashes it
- * counts as broken, too. */
+/* The same in a separate process, so that the provider's threads stay there. If it crashes, the
+ * provider counts as broken, too. */
 static int look_apart(const char *provider, uint32_t lanes)
 {
     int status = 0;

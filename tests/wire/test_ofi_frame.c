@@ -78,7 +78,7 @@ static void invalid_hello_is_refused(void **state)
     assert_false(tt_ofi_hello_read(&out, bytes));
 }
 
-/* As many as there is space for: all possible ones with names of address length, and a few with the
+/* As many lanes as there is space for: the maximum with names of address length, and a few with the
  * longest names. */
 static void hello_with_invalid_lanes_is_refused(void **state)
 {
@@ -103,8 +103,8 @@ static void hello_with_invalid_lanes_is_refused(void **state)
         tt_ofi_hello_write(&h, bytes);
         assert_true(tt_ofi_hello_read(&out, bytes));
         assert_memory_equal(&out, &h, sizeof h);
-        for (size_t at = 0; at + 1 < sizeof bytes; at++) {     /* any count or length: never more
-                                                              than there is space for */
+        for (size_t at = 0; at + 1 < sizeof bytes; at++) {     /* any count or length: never reads
+                                                                  more than fits */
             memcpy(wrong, bytes, sizeof wrong);
             wrong[at] = wrong[at + 1] = 0xff;
             if (!tt_ofi_hello_read(&out, wrong))

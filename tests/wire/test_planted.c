@@ -1,5 +1,5 @@
 /* Random walks without findings may be ineffective. Therefore defects are planted in DQPLB and in
- * the registration cache, one at a time, and the walks must find each; and the test of changing
+ * the registration cache, one at a time, and the walks must find each. Also, the test of changing
  * memory must detect missing notifications. */
 #include "support/unit.h"
 
@@ -39,7 +39,7 @@ static const char *const cache_bugs[TT_REGCACHE_BUG_END] = {
     [TT_REGCACHE_BUG_NOT_RECENT] = "what was used last is the first to end",
 };
 
-/* Every defect from `none` to `end`, excluding both, is found by some walk. */
+/* Some walk finds each defect between `none` and `end`, excluding both. */
 static void find_all(int none, int end, const char *const *named,
                      const char *(*walk)(uint64_t seed))
 {
@@ -79,7 +79,7 @@ static void stale_registrations_are_seen(void **state)
     (void)state;
     assert_int_equal(tt_registry_setting(&setting), TUTTI_OK);
     if (!setting.watches)
-        skip();     /* then nothing is cached that could be stale */
+        skip();     /* nothing is cached here that could be stale */
     assert_true(pipe_device_open(&d));
     tt_planted_bug = TT_REGISTRY_BUG_NOT_WATCHED;
     for (size_t way = 0; remap_ways[way]; way++) {

@@ -1,4 +1,4 @@
-/* The registration cache: random histories against a model; and its tree of ranges. */
+/* The registration cache: random histories, compared with a model; and its tree of ranges. */
 #include "support/unit.h"
 
 #include "base/prng.h"
@@ -24,7 +24,7 @@ static bool is_chosen(const struct tt_span *s, const void *arg)
     return (s->begin + s->end) % 3 == *(const uint64_t *)arg;
 }
 
-/* The tree finds the same as a linear search. */
+/* The tree finds the same ranges as a linear search. */
 static const char *spans_drawn(uint64_t seed)
 {
     struct tt_span all[SPANS], *tree = NULL;

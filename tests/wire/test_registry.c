@@ -1,6 +1,6 @@
-/* Registered memory of a process: never stale after any change of the memory; what is cached, by
- * the settings; and with threads. The device is a pipe, which holds pages like a network card's
- * registrations. Each test is a process, because settings are per process. */
+/* Registered memory of a process: it is never stale after any change of the memory; the settings
+ * decide what is cached; and threads use it concurrently. The device is a pipe, which pins pages
+ * like a NIC's registrations. Each test is a process, because settings are per process. */
 #include "support/unit.h"
 
 #include <fcntl.h>
@@ -168,8 +168,8 @@ static void file_role(void)
     memset(mem, 1, BYTES);
     use(&d, mem, BYTES);
     CHECK(d.pins == 1 && d.unpins == 1);
-    CHECK(tt_registry_add(mem, BYTES) == TUTTI_OK);    /* but an explicit registration
-                                                           guarantees that it does not */
+    CHECK(tt_registry_add(mem, BYTES) == TUTTI_OK);    /* an explicit registration guarantees that
+                                                           it does not change */
     use(&d, mem, BYTES);
     use(&d, mem, BYTES);
     CHECK(d.pins == 2 && d.unpins == 1);
@@ -237,7 +237,7 @@ static void full_device_drops_unused_registrations(void **state)
     in_process(full_role, NULL, NULL);
 }
 
-/* Closes the descriptor that watches memory, as e.g. closefrom does. */
+/* Closes the descriptor that watches memory, as closefrom would. */
 static bool close_watch(void)
 {
     char path[64], what[64] = "";
@@ -253,7 +253,7 @@ static bool close_watch(void)
     return false;
 }
 
-/* Watched memory changes then, which ends the watcher's wait. */
+/* Watched memory changes after the descriptor was closed, which ends the watcher's wait. */
 static void closed_role(void)
 {
     struct pipe_device d = { .readonly = false };
@@ -300,8 +300,8 @@ static void *put_it(void *arg)
     return NULL;
 }
 
-/* Another thread releases all of the device's capacity, and has not finished when this thread is
- * refused. */
+/* Another thread's release of all of the device's capacity is still in progress when the device
+ * refuses this thread. */
 static void ending_role(void)
 {
     struct user u = { .device = { .bytes_max = BYTES, .unpin_after = 2 } };
@@ -338,7 +338,8 @@ static void revoke_role(void)
     exposed = get(&d, mem, BYTES, true);
     source = get(&d, mem, BYTES, false);
     again = get(&d, mem, BYTES, true);
-    CHECK(again != exposed);            /* each has a separate one, which can be revoked alone */
+    CHECK(again != exposed);            /* each user has a separate registration, which can be
+                                           revoked alone */
     tt_registry_revoke(exposed);
     if (source == exposed) {
         tt_registry_put(d.domain, source, false);
@@ -440,7 +441,7 @@ static void explicit_registration_happens_once(void **state)
     in_process(explicit_role, "TUTTI_REGISTER=async", NULL);
 }
 
-/* Of two adjacent registrations. */
+/* Uses of two adjacent registrations, and across both. */
 static void adjacent_role(void)
 {
     const char *mode = getenv("TUTTI_REGISTER");
@@ -458,20 +459,20 @@ static void adjacent_role(void)
     use(&d, second, PAGE);
     CHECK(d.pins == 2);
     use(&d, second - PAGE, 2 * PAGE);
-    CHECK(d.pins == 3 && d.unpins == 2 && d.bytes == BYTES);    /* both as one, which replaces
-                                                                   them */
+    CHECK(d.pins == 3 && d.unpins == 2 && d.bytes == BYTES);    /* one registration of both halves
+                                                                   replaces the two */
     for (uint32_t i = 0; i < 16; i++)
         use(&d, mem + i * PAGE, PAGE);
     use(&d, mem, BYTES);
     CHECK(d.pins == 3);
     tt_registry_counts(&c);
     CHECK(c.dynamic == 0 && c.registrations == 1 && c.registered_bytes == BYTES);
-    one = get(&d, second, PAGE, true);          /* uses the registration of both: the first one
-                                                   may end */
+    one = get(&d, second, PAGE, true);          /* uses the registration of both halves: the first
+                                                   half may be removed */
     CHECK(tt_registry_remove(mem));
     tt_registry_put(d.domain, one, true);
     if (eager)
-        wait_for_pins(&d, 4);   /* the second one again, in the background */
+        wait_for_pins(&d, 4);   /* registers the second half again, in the background */
     pins = d.pins;
     use(&d, second, BYTES / 2);
     CHECK(d.pins <= pins + 1);
@@ -571,7 +572,7 @@ static void dynamic_role(void)
     CHECK(tt_registry_check_use(mem, BYTES) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "65536 bytes") &&
           strstr(tutti_last_error(), "TUTTI_REGISTER_DYNAMIC"));
-    /* the next pages: together they cover it */
+    /* register the next page too: a use may span both registrations */
     CHECK(tt_registry_add(mem + BYTES / 2, PAGE) == TUTTI_OK);
     CHECK(tt_registry_check_use(mem, BYTES / 2 + PAGE) == TUTTI_OK);
     CHECK(tt_registry_check_use(mem + BYTES / 2 - 1, 2) == TUTTI_OK);
@@ -600,7 +601,8 @@ static unsigned open_descriptors(void)
     return n;
 }
 
-/* Registered with a descriptor, which the device gets for its part; and by address. */
+/* Device memory is registered with a dma-buf descriptor, which the device receives with the offset
+ * of a part; and by address. */
 static void device_memory_role(void)
 {
     struct pipe_device d = { .readonly = false };
@@ -617,7 +619,7 @@ static void device_memory_role(void)
     before = open_descriptors();
     CHECK(!tt_registry_is_device(device, BYTES));
     CHECK(tt_registry_add_device(device, BYTES, &by_dmabuf) == TUTTI_OK);
-    CHECK(d.device_pins == 1 && d.pins == 1);       /* now, and as a whole */
+    CHECK(d.device_pins == 1 && d.pins == 1);       /* at once, and as a whole */
     CHECK(d.device.kind == TUTTI_MEM_CUDA && d.device.device == 3 &&
           d.device.dmabuf_offset == 7 * PAGE);
     CHECK(d.device.dmabuf >= 0 && d.device.dmabuf != fd);
@@ -635,8 +637,8 @@ static void device_memory_role(void)
           !tt_registry_is_device(device, BYTES));
     CHECK(tt_registry_add_device(device, BYTES, &by_address) == TUTTI_OK && d.device.dmabuf == -1);
     CHECK(tt_registry_remove(device));
-    CHECK(open_descriptors() <= before + 2);        /* both copies of the descriptor are closed;
-                                                       a pipe may still wait for its end */
+    CHECK(open_descriptors() <= before + 2);        /* both copies of the descriptor are closed; a
+                                                       pipe may still be open */
     CHECK(tt_registry_add_device(device, BYTES, &by_nothing) == TUTTI_ERR_INVALID);
     CHECK(strstr(tutti_last_error(), "invalid dma-buf descriptor: 250"));
     d.hosts_only = true;
@@ -775,7 +777,7 @@ static void fork_role(void)
     if (pid == 0) {
         struct pipe_device mine = { .readonly = false };
 
-        munmap(mem, BYTES);         /* not watched in this process */
+        munmap(mem, BYTES);         /* memory is not watched in this process */
         mem = mapped(BYTES);
         CHECK(pipe_device_open(&mine));
         use(&mine, mem, BYTES);

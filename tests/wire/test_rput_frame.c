@@ -33,7 +33,7 @@ static void record_is_read_as_written(void **state)
     assert_int_equal(r.signal_value, 9);
 }
 
-/* Each is invalid in one way. */
+/* Each record has one error. */
 static void invalid_record_is_refused(void **state)
 {
     struct tt_rput_record wrong[12];
@@ -47,7 +47,7 @@ static void invalid_record_is_refused(void **state)
     wrong[1].kind = TT_RPUT_ACK + 1;
     wrong[2].signal_op = TT_SIGNAL_ADD + 1;
     wrong[3].flags = 4;
-    wrong[4].flags = TT_RPUT_YES;       /* only in a CTS */
+    wrong[4].flags = TT_RPUT_YES;       /* valid only in a CTS */
     wrong[5].payload = PAYLOAD_MAX + 1;
     wrong[5].data.bytes = PAYLOAD_MAX + 1;
     wrong[6].payload = 99;

@@ -37,15 +37,15 @@ static const struct tt_rput_ops ops = {
     .hello = hello_of,
 };
 
-/* Makes a link to the other rank, which is connected. */
+/* Creates a link to the other rank, over the existing tcp link. */
 static void link_make(struct node *n, struct tt_rput *r, struct tt_rput_link *link)
 {
     *r = (struct tt_rput){ .wire.ops = n->ops, .ops = &ops, .tcp = n->w };
     *link = (struct tt_rput_link){ .rput = r, .peer = !n->rank, .tcp = n->link[!n->rank] };
 }
 
-/* Rank 0 drops its link to rank 1 when the connection to report it has no space: rank 1 is notified
- * nevertheless. */
+/* Rank 0 drops its link to rank 1 while the connection has no space for the notification: rank 1 is
+ * notified later. */
 static void refusal_role(struct node *n)
 {
     static struct tt_wire_ops full;
@@ -117,7 +117,7 @@ static void both_ends_reach_each_incarnation(void **state)
     nodes_run(&one, 2, sessions_role);
 }
 
-/* Events are reported in order, also of a link that is lost before it was reported as up. */
+/* Events are reported in order, also those of a link that is lost before it was reported as up. */
 static void events_are_reported_in_order(void **state)
 {
     struct tt_rput_news_list list = { 0 };

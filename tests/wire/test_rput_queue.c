@@ -6,7 +6,7 @@
 
 struct message {
     struct tt_rput_out base;
-    uint64_t transport;         /* the struct is longer than its base */
+    uint64_t transport;         /* makes the struct longer than its base */
 };
 
 /* Adds a put with this cookie and these flags. */
@@ -24,8 +24,8 @@ static void queue_make(struct tt_rput_queue *q)
     assert_int_equal(tt_rput_queue_bytes(q), DEPTH * sizeof(struct message));
 }
 
-/* Local completion when the source is reusable, remote when the receiver has applied the put; each
- * only if it was requested. */
+/* Local completion is reported when the source may be reused, remote completion when the receiver
+ * has applied the put; each only if requested. */
 static void completions_are_reported_once(void **state)
 {
     struct tt_rput_queue q;
@@ -54,8 +54,8 @@ static void completions_are_reported_once(void **state)
     assert_int_equal(tt_rput_queue_bytes(&q), 0);
 }
 
-/* Over several turns of the ring, with one entry per call: every completion comes, local before
- * remote. */
+/* Over several turns of the ring, with one entry per call: every completion is reported, local
+ * before remote. */
 static void full_report_array_loses_nothing(void **state)
 {
     struct tt_rput_queue q;

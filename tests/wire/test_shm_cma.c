@@ -1,5 +1,5 @@
-/* Single copies of the shm transport: sources that are revoked while they are read, peers that
- * stop, die, or cannot be read, and signals that need not wait. */
+/* Single copies of the shm transport: sources that are revoked while they are read; peers that are
+ * stopped, die, or cannot be read; and urgent signals. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void put_all(struct node *n, const struct tt_rkey *key, uint8_t *mem, uin
     node_post(n, &d);
 }
 
-/* Opens both, and gives the target's key to rank 0. */
+/* Opens and connects both ranks. Returns the target's key on rank 0. */
 static struct tt_rkey begin(struct node *n, struct tt_region **mine)
 {
     struct tt_rkey key = { 0 };
@@ -73,7 +73,8 @@ static struct tt_rkey begin(struct node *n, struct tt_region **mine)
 static void until_begun(struct node *n, const struct tt_region *mine)
 {
     UNTIL(n, *(volatile uint8_t *)mine->mem != 0);
-    CHECK(n, node_word(n, 0, 0) == 0);      /* and has not ended, or the test is meaningless */
+    CHECK(n, node_word(n, 0, 0) == 0);      /* and the put is incomplete, otherwise the test is
+                                               meaningless */
     n->board->flag[BEGUN] = 1;
 }
 
@@ -87,9 +88,9 @@ static void until_begun(struct node *n, const struct tt_region *mine)
         } \
     } while (0)
 
-/* Rank 0 has put. It does not poll until rank 1 has fetched a part: rank 1 does this in one poll,
- * during which a polling sender could write all the rest. Then it writes a few pieces, and most
- * remains. */
+/* For rank 0, after a put. It does not poll until rank 1 has fetched a part: rank 1 does this in
+ * one poll, during which a polling sender could write all the rest. Then rank 0 writes a few
+ * pieces, and most of the data remains. */
 static void await_begun(struct node *n)
 {
     UNTIL_IDLE(n, n->board->flag[BEGUN]);
@@ -145,7 +146,7 @@ static void find_gap(const uint8_t *mem, uint64_t *from, uint64_t *to)
 
 /* ---- revoking ---- */
 
-/* The source is unmapped between two slices; only what was read before arrives. */
+/* The source is unmapped between two slices; only the data that was read before arrives. */
 static void revoke_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -183,8 +184,8 @@ static void revoked_source_ends_its_put(void **state)
     nodes_run(*state, 2, revoke_role);
 }
 
-/* The same at any time, also during a slice, and the memory is overwritten at once. If the signal
- * is visible, the original bytes are, too. */
+/* The source is revoked at any time, also during a slice, and overwritten at once. If the signal is
+ * visible, the original bytes are, too. */
 #define RACES 300
 #define RACE_BYTES (1 * MIB)
 
@@ -312,7 +313,7 @@ static void source_stays_until_last_deregistration(void **state)
 
 /* ---- order ---- */
 
-/* Rank 1 does not poll. An urgent signal still arrives; other signals stay behind the put. */
+/* Rank 1 does not poll. An urgent signal still arrives; other signals arrive only after the put. */
 static void urgent_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -408,7 +409,7 @@ static void replaced_sender_is_not_read(void **state)
 
 static bool stops_before_writing;
 
-/* Replaces the system's function, so that a writer can stop at the worst time: just before the
+/* Replaces the libc function, so that a writer can stop at the worst time: just before the
  * write. */
 ssize_t process_vm_writev(pid_t pid, const struct iovec *here, unsigned long nhere,
                           const struct iovec *there, unsigned long nthere, unsigned long flags)
@@ -420,7 +421,7 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *here, unsigned long nhe
     return syscall(SYS_process_vm_writev, pid, here, nhere, there, nthere, flags);
 }
 
-/* Rank 0 sends from its own source; rank 1 has polled until the put has started to arrive. */
+/* Rank 0 puts from its source, and rank 1 polls until the put has started to arrive. */
 static struct tt_rkey begin_to_send(struct node *n, struct tt_region **mine)
 {
     struct tt_rkey key = begin(n, mine);
@@ -439,8 +440,8 @@ static struct tt_rkey begin_to_send(struct node *n, struct tt_region **mine)
     return key;
 }
 
-/* The sender writes what the receiver leaves, up to the last piece, and does not signal: that is
- * done by the receiver. */
+/* The sender writes what the receiver has not read, up to the last piece; the receiver raises the
+ * signal. */
 static void shared_role(struct node *n)
 {
     struct tt_region *mine;
@@ -533,7 +534,7 @@ static void late_writer_writes_nothing(void **state)
     nodes_run(*state, 2, late_writer_role);
 }
 
-/* Writes for an older request with the same tag, 65,535 requests before, do not contribute to this
+/* Writes for an older request with the same tag, 65,535 requests earlier, do not count for this
  * one. */
 static void old_tag_role(struct node *n)
 {
@@ -548,7 +549,7 @@ static void old_tag_role(struct node *n)
         (void)key;
         w = tt_shm_of(n->w);
         s = &tt_shm_pulls_in(w, &tt_shm_peer_of(w, 0)->mine)->share;
-        /* failed, and complete */
+        /* marked as failed and complete */
         atomic_store(&s->written, tt_shm_tag_of(0) << 48 | 1ull << 47);
         until_begun(n, mine);
         UNTIL_IDLE(n, process_is_stopped(n->board->pid[0]));
@@ -569,8 +570,8 @@ static void writes_for_old_request_are_ignored(void **state)
     nodes_run(*state, 2, old_tag_role);
 }
 
-/* As if rank 1's pid now belonged to another process: its page is not at its address. Nothing is
- * written, and rank 1 reads everything. */
+/* As if rank 1's pid now belonged to another process: the page that identifies rank 1 is not at its
+ * address. Rank 0 writes nothing, and rank 1 reads everything. */
 static void stranger_role(struct node *n)
 {
     struct tt_region *mine;
@@ -676,8 +677,8 @@ static uint8_t *source(struct node *n)
     return mem;
 }
 
-/* It arrives before its receiver does anything, and the signal when it polls; without permission,
- * both arrive then. */
+/* Pushed data arrives before its receiver does anything, and the signal when the receiver polls;
+ * without permission, both arrive when it polls. */
 static void hot_role(struct node *n)
 {
     struct tt_region *mine;
@@ -725,7 +726,7 @@ static void hot_put_is_pushed_if_permitted(void **state)
     nodes_run(*state, 2, hot_role);
 }
 
-/* Rank 1 has given permission to rank 0, which has a source. */
+/* Rank 1 permits pushes by rank 0. Returns a source. */
 static uint8_t *begin_admitted(struct node *n, struct tt_region **mine, struct tt_rkey *key)
 {
     uint8_t *mem;
@@ -805,7 +806,7 @@ static void push_to_revoked_memory_never_signals(void **state)
     nodes_run(*state, 2, pushed_and_gone_role);
 }
 
-/* Memory is revoked during a push: nothing in it changes afterwards. */
+/* Memory is revoked during a push, and does not change afterwards. */
 static void push_race_role(struct node *n)
 {
     uint8_t *mem;
@@ -844,7 +845,7 @@ static void push_race_role(struct node *n)
         }
         node_barrier(n);
     }
-    if (n->rank == 1)   /* none if the two share a processor */
+    if (n->rank == 1)   /* there are none if both ranks share a processor */
         print_message("%u of %u were taken back midway\n", midway, RACES);
 }
 
@@ -918,15 +919,15 @@ static void reused_pid_is_not_pushed_to(void **state)
 
 /* ---- unreadable peers ---- */
 
-/* Makes this process readable by other processes of the user, or only by root. */
+/* Makes this process readable by other processes of the user (true), or only by root. */
 static void become(struct node *n, bool readable)
 {
     CHECK(n, geteuid() != 0 || setresuid(NOBODY, NOBODY, NOBODY) == 0);
     CHECK(n, prctl(PR_SET_DUMPABLE, readable) == 0);
 }
 
-/* Rank 1 is unreadable: rank 0 may give it no keys of its memory, and it refuses such keys; the
- * other direction works. */
+/* Rank 1 is unreadable: rank 0 must not send it keys of its memory, and rank 1 refuses such keys;
+ * the other direction works. */
 static void unreadable_role(struct node *n)
 {
     struct tt_region *mine;
@@ -962,7 +963,8 @@ static void unreadable_peer_gets_no_keys(void **state)
     nodes_run(*state, 2, unreadable_role);
 }
 
-/* Rank 0 makes itself unreadable during a put: an error on both, and no corrupted data. */
+/* Rank 0 makes itself unreadable during a put: both ranks get an error, and no data is
+ * corrupted. */
 static void shut_role(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -1058,7 +1060,7 @@ static void put_of_lost_link_never_signals(void **state)
 
 /* ---- */
 
-static _Atomic uint32_t *readable;      /* number of ranks that could read the other */
+static _Atomic uint32_t *readable;      /* number of ranks that could read the other's memory */
 
 static void probe_role(struct node *n)
 {

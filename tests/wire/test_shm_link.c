@@ -1,4 +1,4 @@
-/* The sockets of shm: unauthenticated peers at its listener, and full sockets.
+/* The sockets of the shm transport: unauthenticated peers at its listener, and full sockets.
  *
  *      rank 0 ---- link ---- rank 1
  *        ^                     ^
@@ -24,7 +24,7 @@
 
 enum { SILENT, GONE, SHORT, LONG, GARBAGE, GUESS, STRANGE_KINDS };
 
-/* Connects to that rank's listener, whose name is in its address: magic, host, name[16]. */
+/* Connects to that rank's listener. The rank's address has its name: magic, host, name[16]. */
 static int dial(struct node *n, uint32_t peer)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -68,7 +68,8 @@ static void say(int fd, const void *packet, size_t bytes, uint32_t count)
         return;                 /* the connection was closed already */
 }
 
-/* All except the silent ones carry descriptors: none to ten. */
+/* Opens a connection of kind i. All except silent and closed ones send a packet with 0 to 10
+ * descriptors. */
 static int stranger(struct node *n, uint32_t peer, int i)
 {
     static const uint32_t magic = 0x314d4853, hello = 1;
@@ -115,7 +116,7 @@ static uint32_t descriptors(void)
     return n;
 }
 
-/* Rank 2 connects in all ways and keeps the connections open. */
+/* Rank 2 opens connections of all kinds, and keeps them open. */
 static void caller(struct node *n)
 {
     int fds[COUNT];
@@ -184,7 +185,8 @@ static void strangers_leave_nothing_and_block_nobody(void **state)
 }
 
 /* Rank 1 has a descriptor of each segment of rank 0 until it is notified that the segment is freed;
- * it does not poll while rank 0 notifies it. Twice: slots are reused, by fewer segments. */
+ * it does not poll while rank 0 notifies it. The test does this twice: fewer segments reuse the
+ * slots. */
 static void deaf_role(struct node *n)
 {
     static struct tt_region *region[SEGMENTS];

@@ -164,7 +164,7 @@ static const struct {
 };
 #define NBROKEN (sizeof broken / sizeof *broken)
 
-/* The same put to an unknown region is only dropped as late. */
+/* A valid put to an unknown region is only dropped as late. */
 static void send_late(int fd)
 {
     const struct tt_frame f = { .kind = TT_FRAME_PUT,
@@ -191,7 +191,7 @@ static void misbehave(struct node *n, size_t row)
         if (send(fd, out, sizeof out, MSG_NOSIGNAL | (i > 1000 ? MSG_DONTWAIT : 0)) < 0 &&
             errno != EAGAIN)
             break;
-    UNTIL(n, n->board->flag[0] == row + 1);     /* reads nothing until it is dropped */
+    UNTIL(n, n->board->flag[0] == row + 1);     /* reads nothing until rank 0 drops this peer */
     CHECK(n, hangs_up(fd));
     close(fd);
 }
@@ -255,8 +255,8 @@ static void put_to_unknown_region_is_late(void **state)
 
 /* ---- words ---- */
 
-/* Rank 2 sends half of a word; rank 0 has received it, and shows none of it before the rest has
- * arrived. */
+/* Rank 2 sends half of a word; rank 0 has received it, but does not change the word before the rest
+ * has arrived. */
 static void word_role(struct node *n)
 {
     const uint8_t word[4] = { 1, 2, 3, 4 };
@@ -312,10 +312,10 @@ enum {
     ROW_LONG_AT = 4096
 };
 
-/* How the peer ends: with half a frame in flight, or after a complete one. */
+/* Where the peer closes the connection: within a frame, or after a complete one. */
 static bool row_ends_within;
 
-/* Message i of the job: its length and its offset; only the first of a group may be long. */
+/* Length and offset of message i of the job; only the first of a group may be long. */
 static uint32_t row_bytes(uint64_t i, uint32_t in_group)
 {
     return in_group == 0 && i % 11 == 0 ? (uint32_t)(i * 7919 % ROW_LONG)
@@ -371,7 +371,7 @@ static void row_sender(struct node *n)
     close(fd);
 }
 
-/* Returns whether a sleeping rank would be woken although all data was processed. */
+/* Returns whether a sleeping rank would be woken although it has processed all data. */
 static bool row_wakes(struct node *n)
 {
     struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
@@ -407,7 +407,7 @@ static void row_receiver(struct node *n)
         n->board->flag[0] = group + 1;
     }
     CHECK(n, peeked > ROW_GROUPS / 10);
-    UNTIL(n, n->w->unheard || n->losses[2]);    /* arm was not called for a while */
+    UNTIL(n, n->w->unheard || n->losses[2]);    /* `arm` was not called for a while */
     UNTIL(n, n->losses[2] == 1);
     CHECK(n, n->why[2] == TUTTI_ERR_PEER_LOST && node_word(n, 2, 0) == i);
 }
@@ -451,7 +451,7 @@ static bool believes_the_first(struct node *n, uint32_t peer)
            (info.tcpi_advmss < TT_TCP_LONG_BYTES ? info.tcpi_advmss : TT_TCP_LONG_BYTES);
 }
 
-/* Messages of equal length, sent one at a time: from their lengths the kernel would conclude that
+/* Messages of equal length, sent one at a time: the kernel would conclude from their lengths that
  * no segment is longer. */
 static void length_role(struct node *n)
 {
@@ -491,8 +491,8 @@ static void equal_lengths_keep_segment_estimate(void **state)
 #define LAST_PUTS 2000          /* more than socket buffers hold without a reader */
 
 /* Rank 2 reads nothing, and requests two acknowledgements. Rank 0 closes with a blocked lane, one
- * acknowledgement queued and the other due: its last flush may queue that, too, while memory is
- * still registered. */
+ * acknowledgement queued and the other due: its last flush may queue the other one, too, while
+ * memory is still registered. */
 static void last_asker(struct node *n)
 {
     static uint8_t in[1 << 16];
@@ -576,7 +576,8 @@ static void lane_limits_follow_the_layout(void **state)
 
 enum { PACED_PUTS = 60, PACED_ROOM = 300 << 10 };
 
-/* Both put messages of all lengths, some inline, each split into pieces at any offset. */
+/* Both ranks put messages of all lengths, some inline, each split into pieces at arbitrary
+ * offsets. */
 static void paced_role(struct node *n)
 {
     uint8_t *source = node_memory(n, PACED_ROOM);
@@ -613,7 +614,7 @@ static void paced_role(struct node *n)
         UNTIL(n, i % 3 == 0 || n->local[i] == 1);
         node_barrier(n);
     }
-    /* urgent ones have it for themselves */
+    /* with several lanes, only urgent messages use the first */
     CHECK(n, (link->lanes[0].queues[TT_TCP_BULK].tail > 0) == (link->nlanes == 1));
 }
 
@@ -630,7 +631,7 @@ static void split_puts_arrive_complete(void **state)
 
 enum { FEW_PUTS = 24, FEW_BYTES = 40 << 10 };
 
-/* Both put messages over at most two of three lanes. */
+/* Both ranks put messages over at most two of three lanes. */
 static void few_role(struct node *n)
 {
     uint8_t *source = node_memory(n, FEW_BYTES);
@@ -681,7 +682,8 @@ static void puts_respect_their_lane_limit(void **state)
 
 enum { DEMAND_PUT = 128 << 10, DEMAND_SHORT = 100, DEMAND_PUTS = 400, DEMAND_SIGNALS = 1000 };
 
-/* Of this seed, the even ones are sent by the initiator of the link, others by its other end. */
+/* Returns whether this rank sends: the initiator of the link for even seeds, the acceptor for
+ * others. */
 static bool demand_sends(const struct node *n)
 {
     return n->rank == (uint32_t)(n->setting->seed % 2);
@@ -696,7 +698,7 @@ static uint32_t lanes_up(const struct tt_tcp_link *link)
     return up;
 }
 
-/* Opens and connects. A peer at any distance is far. */
+/* Opens and connects the transport. Peers at any distance count as far. */
 static struct tt_tcp_link *demand_open(struct node *n)
 {
     struct tt_tcp_link *link;
@@ -704,7 +706,7 @@ static struct tt_tcp_link *demand_open(struct node *n)
     node_open(n);
     tt_tcp_of(n->w)->far_ns = 0;
     tt_tcp_of(n->w)->far_lanes = TT_TCP_LANES_MAX;
-    node_barrier_idle(n);       /* the other does not connect before */
+    node_barrier_idle(n);       /* the other rank does not connect before */
     node_connect_all(n);
     link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
     CHECK(n, link->nlanes == TT_TCP_LANES_MAX && link->on_demand && lanes_up(link) == 1);
@@ -713,8 +715,7 @@ static struct tt_tcp_link *demand_open(struct node *n)
     return link;
 }
 
-/* Posts the put of a block to its place. If there is no space, the other end may read from now
- * on. */
+/* Posts a put. If there is no space, the other end may start to read. */
 static void demand_post(struct node *n, const struct tt_tcp_link *link, const struct tt_desc *d)
 {
     if (n->ops->post(n->w, d, 1) == 1)
@@ -769,7 +770,7 @@ static void demand_send(struct node *n, struct tt_tcp_link *link, const struct t
         UNTIL(n, n->local[i] == 1);
 }
 
-/* One end sends more than the kernels take while the other does not read. */
+/* One end sends more than the kernels' buffers hold while the other does not read. */
 static void demand_role(struct node *n)
 {
     struct tt_tcp_link *link = demand_open(n);
@@ -787,7 +788,7 @@ static void demand_role(struct node *n)
     node_barrier(n);
     CHECK(n, n->losses[!n->rank] == 0);
     node_barrier(n);
-    if (demand_sends(n))        /* a lane that fails ends the link at both ends */
+    if (demand_sends(n))        /* a failed lane fails the link at both ends */
         shutdown(link->lanes[3].fd, SHUT_RDWR);
     UNTIL(n, n->losses[!n->rank] == 1);
     node_barrier(n);
@@ -835,8 +836,7 @@ enum {
 /* more than two kernels buffer for a connection whose reader has a small buffer */
 #define SLOW_KERNEL (2ull << 20)
 
-/* Opens one more lane to rank 0 over a raw socket, whose kernel buffers little before it is
- * read. */
+/* Opens one more lane to rank 0 over a raw socket with a small receive buffer. */
 static int open_lane(struct node *n, uint16_t lane)
 {
     struct tt_hello h = hello_to(n, 0), answer;
@@ -860,7 +860,8 @@ static int open_lane(struct node *n, uint16_t lane)
     return fd;
 }
 
-/* Reads the data on the lanes from `first` on, until it is `bytes` in total; got[lane] counts. */
+/* Reads the lanes from `first` on, until `bytes` bytes were read in total; adds them to
+ * got[lane]. */
 static void drain(struct node *n, const int *fds, int first, uint64_t bytes, uint64_t *got)
 {
     static uint8_t trash[65536];
@@ -881,8 +882,8 @@ static void drain(struct node *n, const int *fds, int first, uint64_t bytes, uin
     }
 }
 
-/* Rank 2 is a peer with four lanes that reads nothing at first, then all lanes except the first,
- * then that one too. */
+/* Rank 2 is a peer with four lanes that first reads nothing, then all lanes except the first, then
+ * the first, too. */
 static void read_lanes(struct node *n)
 {
     const uint64_t all = (uint64_t)SLOW_PUTS * SLOW_FRAME;
@@ -895,7 +896,7 @@ static void read_lanes(struct node *n)
     n->board->flag[0] = 1;
     UNTIL(n, n->board->flag[1]);        /* all lanes are full */
     drain(n, fds, 1, all - SLOW_BOUND - SLOW_KERNEL, got);
-    UNTIL(n, n->board->flag[2]);        /* all is posted, with one lane still full */
+    UNTIL(n, n->board->flag[2]);        /* everything was posted, with one lane still full */
     for (int i = 1; i < SLOW_LANES; i++)
         others += got[i];
     drain(n, fds, 0, all - others, got);
@@ -959,7 +960,7 @@ static const struct {
     { "from before the first", { 1, 0 }, { FIRST, FIRST | TT_DQPLB_SEQ_MASK } },
 };
 
-/* Rank 1 sends such numbers on two raw lanes. */
+/* Rank 1 sends these sequence numbers on two raw lanes. */
 static void odd_role(struct node *n)
 {
     for (size_t row = 0; row < sizeof odd / sizeof *odd; row++) {
@@ -1010,8 +1011,8 @@ static void link_age(struct tt_tcp_link *link, uint64_t messages, uint64_t acked
 
 enum { WRAP_PUTS = 400, WRAP_BYTES = 2000 };
 
-/* Both put messages, each behind a fence, some inline, while the numbers wrap. If a signal is
- * visible, so is everything before it. */
+/* Both ranks put messages, each after a fence, some inline, while the sequence numbers wrap. If a
+ * signal is visible, so is all earlier data. */
 static void wrap_role(struct node *n)
 {
     const uint64_t room = (uint64_t)WRAP_PUTS * WRAP_BYTES, first = (5ull << 24) - WRAP_PUTS / 2;
@@ -1028,7 +1029,7 @@ static void wrap_role(struct node *n)
     node_share(n, 0, mine);
     link = tt_sparse_get(&tt_tcp_of(n->w)->links, !n->rank);
     node_post_signal(n, !n->rank, 1, TT_SIGNAL_SET, 1);
-    UNTIL(n, node_word(n, !n->rank, 1) == 1);   /* and what a connection begins with */
+    UNTIL(n, node_word(n, !n->rank, 1) == 1);   /* after the first messages of the connection */
     node_barrier(n);
     link_age(link, first, first);
     node_barrier(n);
@@ -1066,8 +1067,8 @@ static void numbers_may_wrap(void **state)
     nodes_run(&s, 2, wrap_role);
 }
 
-/* No acknowledgement is requested; but this number of messages without one would exceed the range
- * of distinguishable numbers. */
+/* No put requests an acknowledgement, but with so many unacknowledged messages their sequence
+ * numbers would be ambiguous. */
 static void unasked_role(struct node *n)
 {
     struct tt_tcp_link *link;
@@ -1095,7 +1096,7 @@ static void single_lane_acknowledges_unasked(void **state)
 
 /* ---- lanes to a distant peer ---- */
 
-/* Sleeps like an idle process. Returns true when the transport wakes it. */
+/* Sleeps like an idle process. Returns whether the transport woke it. */
 static bool is_woken(struct node *n)
 {
     struct pollfd p = { .events = POLLIN };
@@ -1105,7 +1106,7 @@ static bool is_woken(struct node *n)
     return poll(&p, 1, 60000) == 1;
 }
 
-/* Rank 1 reads nothing, so no event lets rank 0 continue with its lane. */
+/* Rank 1 reads nothing, so no event makes rank 0's lane writable. */
 static void far_role(struct node *n)
 {
     struct tt_tcp_link *link;
@@ -1125,7 +1126,7 @@ static void far_role(struct node *n)
     t = tt_tcp_of(n->w);
     link = tt_sparse_get(&t->links, 1);
     lane = &link->lanes[0];
-    CHECK(n, lane->far_ns == 0 && t->nfar_blocked == 0);    /* on this machine */
+    CHECK(n, lane->far_ns == 0 && t->nfar_blocked == 0);    /* the peer is on this machine */
     lane->far_ns = 3000000;
     CHECK(n, n->ops->reg(n->w, node_memory(n, SLOW_PUT), SLOW_PUT, &region) == TUTTI_OK);
     d = node_put(&n->link[1].theirs, 0, region->mem, SLOW_PUT);
@@ -1193,7 +1194,7 @@ static void refused_role(struct node *n)
     node_open(n);
     blob = odd_address(n, odd_port(n, false, &fd));
     CHECK(n, n->ops->connect(n->w, peer, &blob) == TUTTI_OK);
-    while (n->losses[peer] == 0) {     /* also for a rank that sleeps in between */
+    while (n->losses[peer] == 0) {     /* a rank that sleeps must notice it, too */
         struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
         CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
@@ -1211,8 +1212,8 @@ static void missing_listener_is_reported_soon(void **state)
 
 #define STARVED_TIMES 12        /* more than the attempts after which a peer counts as lost */
 
-/* Rank 0 must connect, but has no free descriptors. This is not rank 1's fault: rank 0 connects
- * when there is one. */
+/* Rank 0 must connect, but has no free descriptors. Rank 1 does not count as lost: rank 0 connects
+ * when it has a descriptor. */
 static void starved_role(struct node *n)
 {
     struct rlimit before;
@@ -1221,7 +1222,8 @@ static void starved_role(struct node *n)
     if (n->rank == 0) {
         before = unit_descriptors_end();
         node_connect(n, 1);
-        for (uint32_t woken = 0; woken < STARVED_TIMES; woken++) {      /* once for each attempt */
+        for (uint32_t woken = 0; woken < STARVED_TIMES; woken++) {      /* woken once for each
+                                                                           attempt */
             struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 
             CHECK(n, p.fd < 0 || poll(&p, 1, 60000) == 1);
@@ -1239,8 +1241,8 @@ static void missing_descriptor_delays_the_connect(void **state)
     nodes_run(*state, 2, starved_role);
 }
 
-/* Rank 0, the lower one, has a wrong address with an unresponsive listener. Rank 1's own connection
- * waits behind that attempt, and is accepted when the attempt fails. */
+/* Rank 0, the lower one, has a wrong address with an unresponsive listener. Rank 1's connection
+ * waits for that attempt, and is accepted when the attempt fails. */
 static void silent_role(struct node *n)
 {
     struct tt_blob blob;
@@ -1301,7 +1303,7 @@ static void ipv6_connects(void **state)
     nodes_run(*state, 2, six_role);
 }
 
-/* Without loopback, ranks of one host connect over any other address. */
+/* Without loopback addresses, ranks of one host connect over any other address. */
 static void outside_role(struct node *n)
 {
     n->interfaces = "^lo";
@@ -1357,7 +1359,7 @@ static void only_permitted_ports_are_used(void **state)
 
     (void)state;
     for (int again = 0; again < 2; again++) {
-        /* a free one, and possibly its neighbour */
+        /* a free port, and possibly the next one */
         assert_int_equal(tt_wire_tcp.open(&w[2], &conf), TUTTI_OK);
         assert_int_equal(tt_wire_tcp.address(w[2], &blob), TUTTI_OK);
         assert_true(tt_tcp_address_read(&a, &blob));

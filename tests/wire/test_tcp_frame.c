@@ -42,7 +42,7 @@ static void frame_is_read_as_written(void **state)
     assert_memory_equal(header + 4, "\x04\x03\x02\x80", 4);     /* little-endian */
 }
 
-/* Each row makes one thing of a valid frame invalid. */
+/* Each row makes one field of a valid frame invalid. */
 static void no_dishonest_frame_is_read(void **state)
 {
     static const struct {
@@ -136,8 +136,8 @@ static void a_full_address_fits_a_blob(void **state)
     uint8_t ip[16];
 
     (void)state;
-    for (int i = 0; i < 2 * TT_TCP_ENDPOINTS; i++) {    /* what does not fit is omitted, and
-                                                           duplicates are not added */
+    for (int i = 0; i < 2 * TT_TCP_ENDPOINTS; i++) {    /* addresses that do not fit are omitted,
+                                                           and duplicates are not added */
         memset(ip, i / 2 + 1, sizeof ip);
         tt_tcp_address_add(&a, i / 2 == 2 ? 4 : 6, ip);
     }
@@ -154,7 +154,7 @@ static void a_full_address_fits_a_blob(void **state)
         cut.bytes = bytes;
         assert_false(tt_tcp_address_read(&read, &cut));
     }
-    blob.data[blob.bytes++] = 0;    /* longer is invalid, too */
+    blob.data[blob.bytes++] = 0;    /* trailing data is invalid, too */
     assert_false(tt_tcp_address_read(&read, &blob));
 }
 

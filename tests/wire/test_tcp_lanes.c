@@ -1,7 +1,7 @@
-/* The tcp transport: how the further lanes of a link open, fail and end.
+/* The tcp transport: how the further lanes of a link are opened, fail and are closed.
  *
  * Rank 0 runs the transport, and opens lanes. Rank 1 is a raw peer, which accepts them step by
- * step; in some tests it runs the transport, too. Peers at any distance are far. */
+ * step; in some tests it runs the transport, too. Peers at any distance count as far. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct guest {
     struct tt_hello hello;
 };
 
-/* Listens, and publishes the address as that of this rank. */
+/* Listens, and publishes the listener's address as that of this rank. */
 static int raw_listen(struct node *n)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -55,7 +55,7 @@ static struct tt_hello raw_hear(struct node *n, int fd, enum tt_hello_kind kind)
     return h;
 }
 
-/* Accepts a connection and its HELLO. The lane is the caller's to check. */
+/* Accepts a connection and its HELLO. The caller must check the lane. */
 static struct guest raw_accept(struct node *n, int listener)
 {
     const struct timeval limit = { .tv_sec = 60 };
@@ -115,7 +115,7 @@ static void raw_lanes(struct node *n, int listener, uint32_t first, uint32_t end
     }
 }
 
-/* Ends a connection in order, with BYE, once the other end has closed it, too. */
+/* Closes a connection in order: sends BYE, and waits until the other end has closed it. */
 static void raw_end(struct node *n, int fd)
 {
     raw_send(n, fd, TT_FRAME_BYE);
@@ -133,7 +133,7 @@ static void far_open(struct node *n)
     tt_tcp_of(n->w)->far_lanes = LANES;
 }
 
-/* Opens, and connects to the raw peer. */
+/* Opens the transport, and connects to the raw peer. */
 static struct tt_tcp_link *far_connect(struct node *n)
 {
     struct tt_tcp_link *link;
@@ -146,7 +146,7 @@ static struct tt_tcp_link *far_connect(struct node *n)
     return link;
 }
 
-/* As if data had waited for this number of lanes. */
+/* Requests this number of lanes, as if data had waited for them. */
 static void lanes_want(struct tt_tcp_link *link, uint32_t lanes)
 {
     link->wanted = lanes;
@@ -162,7 +162,7 @@ static uint32_t lanes_connected(const struct tt_tcp_link *link)
     return n;
 }
 
-/* Number of lanes on which data may be sent. */
+/* Returns the number of lanes on which data may be sent. */
 static uint32_t lanes_usable(const struct tt_tcp_link *link)
 {
     uint32_t n = 0;
@@ -195,8 +195,8 @@ static struct shown shown(struct node *n)
 
 /* ---- an acceptor that closes while lanes open ---- */
 
-/* The peer has sent WELCOME for three lanes, and closes them without having read CONFIRM. The
- * first lane ends in order, before (seed 1) or after (seed 0). */
+/* The peer has sent WELCOME for three lanes, and closes them without having read CONFIRM. The first
+ * lane is closed in order, before them (seed 1) or after them (seed 0). */
 static void closing_acceptor_role(struct node *n)
 {
     const bool first = n->setting->seed == 1;
@@ -229,7 +229,7 @@ static void closing_acceptor_role(struct node *n)
     CHECK(n, lanes_usable(link) == 1);
     if (first) {
         UNTIL(n, link->lanes[0].ended);
-        CHECK(n, n->losses[1] == 0);    /* data may still arrive on the others */
+        CHECK(n, n->losses[1] == 0);    /* data may still arrive on the other lanes */
         n->board->flag[0] = 1;
     }
     UNTIL(n, n->losses[1] == 1);
@@ -268,7 +268,7 @@ static void accept_slowly(struct node *n)
     raw_lanes(n, listener, 1, EARLY_LANES, lane);
     for (int i = 1; i < EARLY_LANES; i++)
         raw_hear(n, lane[i].fd, TT_CONFIRM);
-    while (!n->board->flag[0])      /* rank 0 has more data than the first lane takes */
+    while (!n->board->flag[0])      /* rank 0 has more data than fits into the first lane */
         poll(NULL, 0, 1);
     for (int i = 1; i < EARLY_LANES; i++)
         CHECK(n, !is_readable(lane[i].fd));
@@ -321,7 +321,7 @@ static void data_waits_for_ready_lanes(void **state)
     nodes_run(*state, 2, early_role);
 }
 
-/* ---- a lane that does not begin with READY, or has it twice ---- */
+/* ---- a lane that does not start with READY, or receives it twice ---- */
 
 static void unready_role(struct node *n)
 {
@@ -361,8 +361,8 @@ static void lane_begins_with_ready_once(void **state)
 
 enum { FAILS_LANE = 2 };
 
-/* The peer closes one lane again and again: after HELLO, and (seed 1) after CONFIRM. Then it
- * accepts it, and further ones. */
+/* The peer repeatedly closes one lane: after HELLO, and (seed 1) after CONFIRM. Then it accepts
+ * this lane, and further ones. */
 static void refuse_lane(struct node *n)
 {
     const int listener = raw_listen(n);
@@ -425,7 +425,7 @@ static void failing_role(struct node *n)
     link = far_connect(n);
     t = tt_tcp_of(n->w);
     lanes_want(link, 4);
-    /* it pauses */
+    /* its attempts are paused */
     UNTIL(n, link->lanes[FAILS_LANE].failures >= TT_TCP_TRIES && lanes_usable(link) == 3 &&
                  t->nopening == 0 && link->promised == link->nlanes - 3);
     CHECK(n, n->losses[1] == 0);
@@ -448,7 +448,7 @@ static void failed_lane_is_tried_again(void **state)
         nodes_run(&s, 2, failing_role);
 }
 
-/* ---- a link that ends while its lanes open ---- */
+/* ---- a link that is closed while its lanes open ---- */
 
 enum { SHORT_PUTS = 40, SHORT_BYTES = 24 << 10, SHORT_ROUNDS = 8 };
 
@@ -457,8 +457,8 @@ static bool is_sender(const struct node *n)
     return n->rank == n->setting->seed % 2;
 }
 
-/* Both ends run the transport. One sends as lanes open, and closes at once: all of it arrives, and
- * the other end sees an orderly end. */
+/* Both ends run the transport. One sends while lanes open, and closes at once: all data arrives,
+ * and the other end sees an orderly close. */
 static void brief_round(struct node *n)
 {
     struct tt_region *mine, *from;
@@ -519,7 +519,7 @@ static void link_may_end_while_lanes_open(void **state)
 
 enum { FOREIGN_LANE = 1 };
 
-/* Opens a lane to the initiator, and returns whether that has taken it. */
+/* Opens a lane to the initiator, and returns whether the initiator accepted it. */
 static bool raw_opens_lane(struct node *n, uint64_t nonce)
 {
     struct tt_hello h = hello_to(n, 0);
@@ -535,7 +535,7 @@ static bool raw_opens_lane(struct node *n, uint64_t nonce)
     if (taken) {
         h.kind = TT_CONFIRM;
         say(fd, &h, node_secret, TT_HELLO_BYTES);
-        poll(NULL, 0, 100);     /* it is to be a lane before the other one is */
+        poll(NULL, 0, 100);     /* so that this becomes a lane before the other connection */
     }
     close(fd);
     return taken;
@@ -589,8 +589,8 @@ static void only_initiator_opens_lanes(void **state)
 
 /* ---- a lane without a response ---- */
 
-/* The connection is accepted, but HELLO has no response: the attempt ends, and a later one is
- * accepted. Waiting does not make polls slow. */
+/* The connection is accepted, but HELLO gets no response: the attempt times out, and a later one is
+ * accepted. Polls are not slower meanwhile. */
 static void silent_lane_role(struct node *n)
 {
     struct tt_tcp_link *link;
@@ -603,7 +603,7 @@ static void silent_lane_role(struct node *n)
         lane[0] = raw_link(n, listener);
         silent = raw_accept(n, listener);
         n->board->flag[0] = 1;
-        CHECK(n, hangs_up(silent.fd));      /* its timeout is half of that of raw_accept */
+        CHECK(n, hangs_up(silent.fd));      /* its timeout is half of raw_accept's */
         close(silent.fd);
         lane[1] = raw_accept(n, listener);
         CHECK(n, lane[1].hello.lane == 1);

@@ -23,7 +23,7 @@
 
 enum { GARBAGE, PLAIN, WRONG, RIGHT_BUT_NO_HELLO, STRANGE_KINDS };
 
-/* Sends HELLO over TLS with that token, as far as the other end permits it. */
+/* Sends HELLO over TLS with the token of `secure`, as far as the other end permits it. */
 static struct tt_stream *hello_over_tls(struct node *n, uint32_t peer, int fd,
                                         struct tt_secure *secure, const uint8_t key[16])
 {
@@ -87,7 +87,7 @@ static void strangers_role(struct node *n)
 {
     if (n->rank == 2) {
         struct tt_secure *right = secure_of(n, NODE_TOKEN), *wrong = secure_of(n, WRONG_TOKEN);
-        /* of a ClientHello */
+        /* the start of a ClientHello */
         static const uint8_t half[] = { 22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 };
         int silent[100];
 
@@ -119,7 +119,7 @@ static void strangers_at_secure_port_are_dropped(void **state)
     nodes_run(*state, 3, strangers_role);
 }
 
-/* Also for a rank that sleeps in between: TLS progress must wake it. */
+/* Rank 1 has another token. TLS progress must wake rank 0, which sleeps between polls. */
 static void parted_role(struct node *n)
 {
     const uint32_t peer = !n->rank;
@@ -148,7 +148,8 @@ static void different_tokens_fail_with_reason(void **state)
     nodes_run(*state, 2, parted_role);
 }
 
-/* One lane more than poll checks without epoll, so that data buffered in TLS must be remembered. */
+/* One lane more than polls check without epoll, so that the transport must remember data buffered
+ * in TLS. */
 #define LANES 6
 #define BYTES (3u << 20)
 
@@ -180,7 +181,7 @@ static void many_lanes_role(struct node *n)
             d.cookie = round * 24 + i;
             node_post(n, &d);
         }
-        while (node_word(n, peer, 0) < round * 24) {    /* asleep whenever the transport permits
+        while (node_word(n, peer, 0) < round * 24) {    /* sleeps whenever the transport permits
                                                            it */
             struct pollfd p = { .fd = n->ops->arm(n->w), .events = POLLIN };
 

@@ -1,7 +1,7 @@
-/* The verbs transport on failures of lanes and rails: no byte is lost or duplicated, messages keep
- * their order, and a peer is lost only when no rail remains. And the number of doorbells per post.
- * On real devices, as in scripts/rdma-vm; skipped without devices, and for rails if an interface
- * cannot be taken down.
+/* The verbs transport: when lanes and rails fail, no byte is lost or duplicated, messages keep
+ * their order, and a peer is lost only when no rail remains; and the number of doorbells per post.
+ * Needs real devices, as in scripts/rdma-vm. Skipped without devices; tests of rails are skipped if
+ * no interface can be taken down.
  *
  * TUTTI_TEST_SEED replays the random choices of a run. */
 #include "nodes.h"
@@ -70,7 +70,7 @@ static void round_send(struct node *n, uint32_t right, const struct tt_rkey *the
     }
 }
 
-/* Numbers arrive in order; when the last has arrived, all bytes have. */
+/* Signals arrive in order; when the last one has arrived, all bytes have. */
 static void round_check(struct node *n, uint32_t left, const uint8_t *mem, uint32_t round)
 {
     const uint64_t last = (round + 1) * SLOTS;
@@ -151,9 +151,9 @@ static void segments_use_all_lanes_and_rails(void **state)
     nodes_run(*state, 2, spread_role);
 }
 
-/* Puts a queue pair to the neighbour into the error state, as the device does after an error; also
- * that of control messages. Its next completion reports it; if nothing is posted on it any more,
- * the neighbour detects it. */
+/* Puts a queue pair to the neighbour, possibly that of control messages, into the error state, as
+ * the device does after an error. Its next completion reports the error; if nothing is posted on it
+ * any more, the neighbour detects it. */
 static void break_a_lane(struct node *n, uint32_t round, uint32_t slot)
 {
     struct tt_verbs_link *link = link_to_right(n);
@@ -175,7 +175,7 @@ static void broken_role(struct node *n)
     rounds(n, 16, break_a_lane);
     for (uint32_t i = 0; i < link_to_right(n)->nlanes; i++)
         incarnations += link_to_right(n)->lanes[i].session.incarnation;
-    CHECK(n, incarnations > 1 + LANES);     /* some have failed */
+    CHECK(n, incarnations > 1 + LANES);     /* some queue pairs have failed */
 }
 
 static void broken_lane_loses_nothing(void **state)
@@ -191,8 +191,8 @@ static bool all_lanes_up(struct node *n)
     return true;
 }
 
-/* As if a network had lost all data of both ends: each has tried its lanes before, and one of them
- * fails now. */
+/* As if the network had lost all data of both ends: each end has already retried its lanes, and one
+ * of them fails now. */
 static void failed_before_role(struct node *n)
 {
     struct tt_verbs_link *link;
@@ -272,8 +272,8 @@ static int count_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send
     return true_post(qp, wr, bad);
 }
 
-/* Returns the number of lists of work requests given to devices by one post of n descriptors, which
- * is accepted as a whole. */
+/* Posts n descriptors in one call, which accepts all. Returns the number of lists of work requests
+ * that it passes to devices. */
 static uint32_t doorbells_of(struct node *n, const struct tt_desc *d, int ndesc)
 {
     const struct tt_verbs *v = tt_verbs_of(n->w);
@@ -289,7 +289,7 @@ static uint32_t doorbells_of(struct node *n, const struct tt_desc *d, int ndesc)
     return doorbells;
 }
 
-/* Rank 0's rows, with a signal behind the last one. Some tries may differ: an additional list
+/* Rank 0 posts rows, with a signal after the last one. Some tries may differ: an additional list
  * acknowledges received data, and a full lane, e.g. while its peer waits for a core, gets its rows
  * later. */
 static void doorbell_role(struct node *n)
@@ -341,7 +341,7 @@ static void short_rows_need_one_doorbell(void **state)
     nodes_run(*state, 2, doorbell_role);
 }
 
-/* A write and a record each, for which one list has space. */
+/* Each row needs a write and a record; one list has space for all rows of a lane. */
 static void each_lane_needs_one_doorbell(void **state)
 {
     const struct setting *s = *state;
@@ -361,8 +361,8 @@ static bool all_but_one_have_come(const struct tt_verbs_stream *s, uint32_t held
     return s->sent == s->q.tail;
 }
 
-/* Sends messages that use every slot twice: with payload that begins like a void marker, then
- * without. */
+/* Sends messages that use every slot twice: first with a payload that starts like a void marker,
+ * then without payload. */
 static void fill_the_slots(struct node *n, const struct tt_rkey *there, uint8_t *source)
 {
     memset(source, TT_RPUT_VOID, SLOT_BYTES);
@@ -435,8 +435,8 @@ static void revoked_source_is_not_signalled(void **state)
     nodes_run(*state, 2, void_role);
 }
 
-/* State of a source when its registration ended with another region's, and there was no memory for
- * a separate one. */
+/* Sets the state of a source whose registration ended with that of another region, when there was
+ * no memory for a separate one. */
 static void registration_end(struct node *n, struct tt_region *public)
 {
     struct tt_rput_region *r = (struct tt_rput_region *)public;
@@ -483,7 +483,8 @@ static void unregistrable_source_loses_its_peers(void **state)
 
 /* ---- rails ---- */
 
-/* Takes the interface of that rail down or up; every process sees the port of its device change. */
+/* Takes the interface of that rail down or up; every process is notified of the change of its
+ * device's port. */
 static bool interface_set(const char *interface, const char *what)
 {
     char command[96];
@@ -500,7 +501,7 @@ static const char *interface_of(struct node *n, uint32_t rail)
 #define ROUNDS_PER_RAIL 4
 
 /* Rank 0 takes each rail down in turn, in the middle of a round, and up again a round later; the
- * rounds between use the other one. */
+ * rounds in between use the other rail. */
 static void pull_the_rails(struct node *n, uint32_t round, uint32_t slot)
 {
     const uint32_t rail = round / ROUNDS_PER_RAIL % tt_verbs_of(n->w)->nrails;
@@ -528,7 +529,7 @@ static void failed_rail_loses_nothing_and_recovers(void **state)
     nodes_run(*state, 4, rails_role);
 }
 
-/* When no rail remains, the peer is lost; when they come back, new connections work. */
+/* When no rail remains, the peer is lost; when rails are up again, new connections work. */
 static void none_role(struct node *n)
 {
     const uint32_t peer = !n->rank;

@@ -104,7 +104,7 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
     return 0;
 }
 
-/* Two per port: an IPv4 address of this machine, and another one. */
+/* Returns two entries per port: an IPv4 address of this machine, and another one. */
 ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *entries, size_t max,
                              uint32_t flags, size_t bytes)
 {
@@ -192,7 +192,7 @@ static tutti_status rails_open(const char *rule, const char *gid)
     return tt_verbs_rails_open(rail, &nrails, rule, gid);
 }
 
-/* "a:1 b:2": the selected devices and ports, in their order. */
+/* Returns the selected devices and ports in their order, e.g. "a:1 b:2". */
 static const char *taken(void)
 {
     static char text[TT_VERBS_RAILS * 80];

@@ -34,7 +34,7 @@ static void valid_greeting_is_read_as_written(void **state)
     }
 }
 
-/* Also one without a queue pair. */
+/* A hello without a queue pair is valid, too. */
 static void valid_hello_is_read_as_written(void **state)
 {
     struct tt_verbs_hello sent = { .incarnation = 7,
@@ -69,7 +69,7 @@ static void valid_hello_is_read_as_written(void **state)
     }
 }
 
-/* Up to the maximum of each part. */
+/* Each part has up to its maximum length. */
 static void key_is_read_as_written(void **state)
 {
     const struct tt_verbs_key keys[] = {

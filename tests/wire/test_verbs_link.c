@@ -17,7 +17,8 @@ static void near_lanes_have_tighter_limits(void **state)
     (void)state;
     v.base.limits = tt_lane_limits_default;
     v.base.conf = (struct tt_wire_conf){ .rank = 0, .layout = &l, .links = links };
-    bytes[TT_NEAR_RACK] = tt_verbs_limits(&link, 2).lane_bytes; /* nothing is known yet: a rack */
+    bytes[TT_NEAR_RACK] = tt_verbs_limits(&link, 2).lane_bytes; /* nothing is known yet: the default
+                                                                   is a rack */
     assert_int_equal(bytes[TT_NEAR_RACK], 512u << 10);
     tt_layout_regular(&l, 4, 4, 1, 1, TT_NODE_MESH);
     for (int d = TT_NEAR_SOCKET; d < TT_DISTANCES; d++) {
@@ -41,8 +42,7 @@ static void near_lanes_have_tighter_limits(void **state)
     links[TT_NEAR_WAN].latency_ns = 20000000;
     assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 16u << 20);
     links[TT_NEAR_WAN].latency_ns =
-        2000000; /* and for 4 ms: 400 MB on 16 lanes are too many, 40 MB on them are less than
-                    recommended */
+        2000000; /* with 4 ms: 400 MB are too many for 16 lanes; 40 MB are less than recommended */
     links[TT_NEAR_WAN].bytes_per_s = 5e9;
     assert_int_equal(tt_verbs_limits(&link, 16).lane_bytes, 8u << 20);
     v.base.limits.bytes[TT_NEAR_WAN] = 3000000;

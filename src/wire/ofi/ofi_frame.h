@@ -77,7 +77,7 @@ bool tt_ofi_hello_read(struct tt_ofi_hello *h, const uint8_t in[TT_OFI_HELLO_BYT
 #define TT_OFI_PROVIDER_BYTES 32
 
 struct tt_ofi_address {
-    uint64_t host;          /* 0: reachable from other hosts; otherwise only from this host */
+    uint64_t host;          /* id of the only host that can reach it; 0: any host can */
     uint32_t format;        /* address format of the provider, as a number of libfabric */
     char provider[TT_OFI_PROVIDER_BYTES];   /* printable, without spaces, not empty */
     struct tt_blob tcp;     /* address of the inner tcp wire, at most tt_ofi_address_room bytes */

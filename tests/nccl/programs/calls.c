@@ -1,4 +1,5 @@
-/* Calls that are no operation: versions, errors, splits, shrinks, starts that do not block, aborts.
+/* Calls other than operations: versions, errors, splits, shrinks, non-blocking initialization,
+ * aborts.
  *
  *     calls NAME      runs one check; prints what failed and exits with 1
  */
@@ -27,7 +28,7 @@ static const ncclConfig_t config = {
     .size = sizeof config, .magic = 0xcafebeef, .version = 23203, .blocking = 0
 };
 
-/* Without a driver: these calls work, and a start says what is missing. */
+/* Without a driver: these calls work, and initialization reports what is missing. */
 static void without_driver(void)
 {
     ncclComm_t comm = (ncclComm_t)1;
@@ -159,7 +160,7 @@ static void splits(void)
         CHECK(ncclCommDestroy(comms[i]) == SUCCESS);
 }
 
-/* Starts that do not block: one thread starts both ranks without a group. */
+/* Non-blocking initialization: one thread initializes both ranks without a group. */
 static void starts_that_do_not_block(void)
 {
     ncclConfig_t mine = config;
@@ -341,7 +342,7 @@ static void refuse_window(ncclComm_t *comms, void *bad, size_t bytes, int flags,
     CHECK(at_once == !window[0]);
 }
 
-/* The registration fails on all ranks if it fails on one: the group ends. */
+/* The registration fails on all ranks if it fails on one, so the group call returns. */
 static void refuse_bad_windows(ncclComm_t *comms, char **mem)
 {
     static char room[8192];

@@ -166,7 +166,7 @@ struct scenario {
     int type, op, root, in_place;
 };
 
-/* Where the input and the output of a rank are. */
+/* Return the addresses of the input and the output of a rank. */
 static char *input_of(const struct driver *d, const struct scenario *s, int k)
 {
     const size_t own = (size_t)(d->first + k) * COUNT * sizes[s->type];

@@ -1,4 +1,4 @@
-/* Teams, contexts of teams, and collectives of all of them; and of active sets. */
+/* Teams and their contexts, and the collectives of teams and of active sets. */
 #include <complex.h>
 #include <string.h>
 #include "expect.h"

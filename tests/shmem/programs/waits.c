@@ -87,8 +87,8 @@ static void check_all(void)
     }
 /* clang-format on */
 
-/* A search starts at a pseudo-random index. After so many calls, a word that a fair search can
- * return has been returned. */
+/* A search starts at a pseudo-random index. After this number of calls, each word that a fair
+ * search can return has been returned. */
 #define TURNS 1000
 
 /* clang-format off */
@@ -116,7 +116,7 @@ static void check_all(void)
     }
 /* clang-format on */
 
-/* Programs alternate between many arrays, and yet each word is returned. */
+/* If a program alternates between many arrays, each word is still returned. */
 static void check_many_turns(void)
 {
     enum { ARRAYS = 1000 };
