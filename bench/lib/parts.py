@@ -1,8 +1,8 @@
 """Many operations over one distant line with losses, where one TCP connection is far from enough:
 the rate of the contribution, as a share of the best number of iperf3 streams, and against PCCL.
 
-Each contestant starts anew in each round: connections that Tutti opens as needed stay open, and
-would favour later cells."""
+Each contestant is started again for each round, since connections that Tutti opens on demand stay
+open, and would favour later cells."""
 
 import statistics
 

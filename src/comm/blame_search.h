@@ -23,8 +23,8 @@ struct tt_blame_search_rank {
     struct tt_waiting waits[TT_WAITINGS];   /* from its last response */
     uint8_t nwaits;
     bool failed;                /* it has reported a failure, and has not responded since */
-    uint8_t due, done;          /* tt_blame_search_blame: bitmaps over waits, of entries to follow and
-                                   entries already followed; for search number `search` */
+    uint8_t due, done;          /* tt_blame_search_blame: bitmaps over waits, of entries to follow
+                                   and entries already followed; for search number `search` */
     bool queued;
     uint32_t search, next;      /* next: in the queue of a search */
 };

@@ -37,7 +37,8 @@ static inline uintptr_t tt_thread_guard_thread(void)
 const char *tt_thread_guard_take_slow(struct tt_thread_guard *e, uintptr_t self, const char *call);
 
 /* Begins `call`, a string that must be valid until its end. Returns NULL on success;
- * tt_thread_guard_leave ends it. Otherwise returns the call of another thread that is in progress. */
+ * tt_thread_guard_leave ends it. Otherwise returns the call of another thread that is in
+ * progress. */
 static inline const char *tt_thread_guard_take(struct tt_thread_guard *e, const char *call)
 {
     const uintptr_t self = tt_thread_guard_thread();

@@ -83,9 +83,9 @@ class KilledRank(unittest.TestCase):
     """One rank is killed at a drawn moment: a server, i.e. the first rank of a host, or another
     one. The others have their result, or end at the deadline with a message that names it; nobody
     hangs. Either all have the result or none, with two exceptions. If rank 0 is killed, the root
-    may have sent the result to some. If the leader of a host is killed and the root has ended, ranks
-    below it may have no result, and cannot reach the root: docs/start-up.md, "Not done". Any rank
-    can be the leader: it is the one that comes first. TUTTI_TEST_KILLS is the number of draws
+    may have sent the result to some. If the leader of a host is killed and the root has ended,
+    ranks below it may have no result, and cannot reach the root: docs/start-up.md, "Not done". Any
+    rank can be the leader: it is the one that comes first. TUTTI_TEST_KILLS is the number of draws
     (default 3), TUTTI_TEST_SEED the first seed."""
 
     DRAWS = int(os.environ.get("TUTTI_TEST_KILLS", "3"))

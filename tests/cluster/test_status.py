@@ -444,7 +444,7 @@ class Remote(StatusTest):
         for s in idle[:GUESTS]:
             self.read_to_end(s)
         self.assertEqual(self.query(self.where)["ranks"], 2)
-        for s in idle:                  # the last ones are dropped by and by
+        for s in idle:                  # the remaining ones are dropped at their limit of time
             self.read_to_end(s)
 
     def test_a_port_that_is_taken_is_a_warning(self):

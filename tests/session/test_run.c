@@ -2587,7 +2587,7 @@ static void false_failure_ends_one_epoch(void **state)
 /* ---- a stopped process ---- */
 
 /* Returns whether a wait with this timeout continues after this process was stopped for longer. The
- * parent stops it after a byte in `tell`. */
+ * parent stops it when it has received a byte through the pipe. */
 static bool waits_on(int tell, uint64_t wait_ns)
 {
     tutti_run run = { .lock = PTHREAD_MUTEX_INITIALIZER, .timeout_ms = 3600000 };

@@ -345,7 +345,7 @@ static struct tt_tcp_way way_of(const struct tt_tcp_handshake *g)
  * retried together. */
 static void attempt_pause(struct tt_tcp_handshake *g, uint64_t pause_ns)
 {
-    uint32_t random;
+    uint64_t random;
 
     tt_random_bytes(&random, sizeof random);
     greeting_set_state(g, PAUSED, tt_now_ns() + pause_ns - pause_ns / 4 + random % (pause_ns / 2));
